@@ -1,0 +1,1 @@
+"""Measurements: the papers' tables and figures, and the solvers beside other libraries."""

@@ -1,0 +1,199 @@
+"""Data for the benchmarks: covertype from disk, and generated problems."""
+
+import functools
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import brentq
+from scipy.special import expit
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import normalize
+
+LARGE_ROWS = 581_012
+SMALL_ROWS = 23_235
+# Share of Krummholz among Krummholz and Spruce/Fir, the positive class of the paper.
+KRUMMHOLZ_SHARE = 20_510 / 232_350
+
+
+class Split(NamedTuple):
+    """A training part and a test part; the labels are 0 and 1."""
+
+    X_train: np.ndarray
+    y_train: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+def data_file(name: str) -> Path:
+    """Return the path of a data file.
+
+    Parameters
+    ----------
+    name : str
+        File name inside ``$GRAYZONE_DATA``, or inside ``../shared/data`` beside the clone.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is not there.
+    """
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    path = Path(os.environ.get("GRAYZONE_DATA", default)) / name
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{name} is not in {path.parent}: set GRAYZONE_DATA to the folder that holds it "
+            "(benchmarks/README.md says what it contains)"
+        )
+    return path
+
+
+@functools.cache
+def covtype() -> tuple[np.ndarray, np.ndarray]:
+    """Load covertype as stored: 54 integer features, classes 1 to 7."""
+    with np.load(data_file("covtype.npz")) as arrays:
+        return arrays["X"], arrays["y"]
+
+
+def covtype_binary(n_rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Class 2 against the rest, standardised.
+
+    Parameters
+    ----------
+    n_rows : int, optional
+        Size of a stratified subset; smaller subsets are contained in larger ones. All rows by
+        default.
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, 54)
+        C-contiguous float64, standardised over all rows.
+    y : ndarray of shape (n_rows,)
+        0 or 1.
+    """
+    raw, classes = covtype()
+    y = (classes == 2).astype(np.int64)
+    X = raw.astype(np.float64)
+    X -= X.mean(axis=0)
+    X /= np.sqrt(np.einsum("ij,ij->j", X, X) / len(X))
+    if n_rows is None or n_rows >= len(y):
+        return X, y
+    rows = stratified_rows(y, n_rows)
+    return X[rows], y[rows]
+
+
+def stratified_rows(y: np.ndarray, n_rows: int, seed: int = 0) -> np.ndarray:
+    """Choose rows at random with the class shares of `y`, in their original order."""
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for label in np.unique(y):
+        members = rng.permutation(np.flatnonzero(y == label))
+        chosen.append(members[: max(1, round(n_rows * len(members) / len(y)))])
+    return np.sort(np.concatenate(chosen))
+
+
+def krummholz(split: int, n_splits: int = 10, seed: int = 0) -> Split:
+    """Section 5.1 of Hérault & Grandvalet: Krummholz (7) against Spruce/Fir (1).
+
+    Each tenth of the data is the training part once and the remaining nine are the test part;
+    the shares of the classes are the same in all. Features are standardised on the training part.
+
+    Parameters
+    ----------
+    split : int
+        Which tenth to train on.
+    n_splits : int, default=10
+        Number of parts.
+    seed : int, default=0
+        Seed of the partition.
+    """
+    raw, classes = covtype()
+    rows = np.flatnonzero((classes == 7) | (classes == 1))
+    y = (classes[rows] == 7).astype(np.int64)
+    folds = StratifiedKFold(n_splits, shuffle=True, random_state=seed).split(rows, y)
+    # The fold that cross-validation would test on is the one to train on.
+    rest, part = list(folds)[split]
+    X_train = raw[rows[part]].astype(np.float64)
+    mean, scale = X_train.mean(axis=0), X_train.std(axis=0)
+    scale[scale == 0] = 1.0  # some soil types do not occur in these two classes
+    X_test = raw[rows[rest]].astype(np.float64)
+    return Split((X_train - mean) / scale, y[part], (X_test - mean) / scale, y[rest])
+
+
+def krummholz_train(split: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Training part of one split of the paper's problem: 23,235 rows."""
+    X, y, _, _ = krummholz(split)
+    return X, y
+
+
+def texts(
+    n_rows: int = 47_000, n_words: int = 100_000, seed: int = 0
+) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Generate tf-idf vectors of texts about one of two subjects.
+
+    Words follow Zipf's law, a text has about 75 different ones, and 1 % of the words speak for one
+    of the subjects. The label is drawn from the logistic model that they define.
+
+    Parameters
+    ----------
+    n_rows, n_words : int
+        Shape of the matrix.
+    seed : int, default=0
+        Seed of the generator.
+
+    Returns
+    -------
+    X : csr_matrix of shape (n_rows, n_words)
+        Rows of length one.
+    y : ndarray of shape (n_rows,)
+        0 or 1.
+    """
+    rng = np.random.default_rng(seed)
+    # Zipf-Mandelbrot; frequent words repeat within a text, so 85 words make about 75 different.
+    cumulative = np.cumsum(1.0 / (np.arange(n_words) + 2.7))
+    lengths = rng.gamma(shape=4.0, scale=80 / 4.0, size=n_rows).astype(np.int64) + 5
+    words = np.searchsorted(cumulative, rng.random(lengths.sum()) * cumulative[-1])
+    words = np.minimum(words, n_words - 1)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    X = sparse.csr_matrix((np.ones(len(words)), words, starts), shape=(n_rows, n_words))
+    X.sum_duplicates()
+    frequency = np.bincount(X.indices, minlength=n_words)
+    X.data = (1 + np.log(X.data)) * np.log((1 + n_rows) / (1 + frequency))[X.indices]
+    X = normalize(X, copy=False)
+    speaking = rng.choice(n_words, size=n_words // 100, replace=False)
+    weights = np.zeros(n_words)
+    weights[speaking] = rng.normal(size=len(speaking))
+    scores = X @ weights
+    scores *= 3.0 / scores.std()
+    return X, (rng.random(n_rows) < expit(scores)).astype(np.int64)
+
+
+def rare_positives(
+    n_rows: int = 150_000, n_features: int = 30, share: float = 0.002, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Generate a logistic model in which positives are rare.
+
+    Parameters
+    ----------
+    n_rows, n_features : int
+        Shape of the data.
+    share : float, default=0.002
+        Expected share of positives.
+    seed : int, default=0
+        Seed of the generator.
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, n_features)
+        Standard normal features.
+    y : ndarray of shape (n_rows,)
+        0 or 1.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features))
+    scores = X @ rng.normal(size=n_features)
+    scores *= 2.0 / scores.std()
+    intercept = brentq(lambda b: expit(scores + b).mean() - share, -50.0, 50.0)
+    return X, (rng.random(n_rows) < expit(scores + intercept)).astype(np.int64)

@@ -1,0 +1,1 @@
+"""Side by side with other libraries, at the same accuracy."""

@@ -1,0 +1,8 @@
+"""Sparse probabilistic classifiers that are accurate where decisions are made."""
+
+from grayzone.decision import BayesDecisionClassifier
+from grayzone.truncated import TruncatedLogisticRegression
+
+__version__ = "0.1.0"
+
+__all__ = ["BayesDecisionClassifier", "TruncatedLogisticRegression"]

@@ -1,0 +1,291 @@
+"""What scores are linear in: dense and sparse matrices behind one contract.
+
+A design answers four questions and keeps its matrix to itself:
+
+``scores(coef)``
+    (n, Q) scores of coefficients (Q, p); p counts the intercept, last, where there is one.
+``gradient(residual)``
+    (Q, p) transposed product of residuals (n, Q).
+``gram(weights, rows)``
+    (M, p, p) matrices, the sums of w x x' over these rows for weights (len(rows), M).
+``take(rows)``
+    the design of these rows.
+
+Everything is computed over blocks of rows that fit the cache: X is never copied whole, whatever
+its order, precision or storage (memory-mapped or not), and all sums are in double precision.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from array_api_compat import array_namespace, is_numpy_array
+
+from grayzone._parallel import split
+
+Array = Any
+
+# Doubles in a block: half a megabyte, so that a block and its scaled copy stay in the L2 cache.
+_BLOCK_SIZE = 2**16
+# BLAS needs a minimum of rows for its inner products to reach their speed.
+_MIN_BLOCK_ROWS = 128
+# Multiply-adds from which the hand-over to a second thread pays.
+_WORTH_A_THREAD = 4_000_000
+
+
+class Design(ABC):
+    """The contract; see the module's text."""
+
+    def __init__(self, X: Array, fit_intercept: bool) -> None:
+        self.X = X
+        self.fit_intercept = fit_intercept
+        self.n_rows, self.n_features = X.shape
+        self.n_coef = self.n_features + int(fit_intercept)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows in a block."""
+        return max(_MIN_BLOCK_ROWS, _BLOCK_SIZE // max(1, self.n_features))
+
+    def blocks(
+        self, start: int = 0, stop: int | None = None, copies: int = 1
+    ) -> Iterator[tuple[int, int]]:
+        """Give the consecutive row ranges that make up rows start to stop.
+
+        Work that holds several copies of a block takes shorter ones.
+        """
+        stop = self.n_rows if stop is None else stop
+        rows = max(_MIN_BLOCK_ROWS, self.block_rows // copies)
+        for a in range(start, stop, rows):
+            yield a, min(stop, a + rows)
+
+    def _append_sums(self, slopes: Array, columns: Array) -> Array:
+        """Add the intercept's entry, the sum of each column, to (Q, d) products."""
+        if not self.fit_intercept:
+            return slopes
+        xp = array_namespace(columns)
+        return xp.concat([slopes, xp.sum(columns, axis=0)[:, None]], axis=1)
+
+    @abstractmethod
+    def scores(self, coef: Array) -> Array:
+        """Scores (n, Q) of coefficients (Q, p)."""
+
+    @abstractmethod
+    def gradient(self, residual: Array) -> Array:
+        """Transposed product (Q, p) of residuals (n, Q)."""
+
+    @abstractmethod
+    def gram(self, weights: Array, rows: Array | None = None) -> Array:
+        """Weighted Gram matrices (M, p, p) of the given rows, for weights (len(rows), M)."""
+
+    @abstractmethod
+    def square_sums(self, weights: Array) -> Array:
+        """Diagonals (M, p) of the weighted Gram matrices of all rows, for weights (n, M)."""
+
+    @abstractmethod
+    def row_squares(self) -> Array:
+        """Squared norms (n,) of the rows, the intercept left out."""
+
+    @abstractmethod
+    def take(self, rows: Array) -> Design:
+        """Design of these rows."""
+
+    @abstractmethod
+    def inner(self, rows: Array, others: Array) -> Array:
+        """Inner products of two sets of rows, the intercept left out."""
+
+    def penalised(self) -> Array:
+        """Ones for penalised coefficients, zero for the intercept."""
+        mask = np.ones(self.n_coef)
+        mask[self.n_features :] = 0.0
+        return mask
+
+
+def _double(block: Array) -> Array:
+    """Block in double precision; the block itself where it is so already."""
+    xp = array_namespace(block)
+    return block if block.dtype == xp.float64 else xp.astype(block, xp.float64)
+
+
+class DenseDesign(Design):
+    """A dense matrix of any array API namespace, C or Fortran order, any floating precision."""
+
+    def _whole_products(self) -> bool:
+        """Whether BLAS can multiply X as it lies, with no hidden copy."""
+        X = self.X
+        return (
+            is_numpy_array(X)
+            and X.dtype == np.float64
+            and (X.flags.c_contiguous or X.flags.f_contiguous)
+        )
+
+    def scores(self, coef: Array) -> Array:
+        xp = array_namespace(coef)
+        d = self.n_features
+        slopes = coef[:, :d].T
+        if self._whole_products():
+            out = self.X @ np.ascontiguousarray(slopes)
+        else:
+            out = xp.concat([xp.matmul(_double(self.X[a:b, :]), slopes) for a, b in self.blocks()])
+        return out + coef[:, d] if self.fit_intercept else out
+
+    def gradient(self, residual: Array) -> Array:
+        xp = array_namespace(residual)
+        if self._whole_products():
+            slopes = residual.T @ self.X
+        else:
+            slopes = sum(
+                xp.matmul(residual[a:b, :].T, _double(self.X[a:b, :])) for a, b in self.blocks()
+            )
+        return self._append_sums(slopes, residual)
+
+    def gram(self, weights: Array, rows: Array | None = None) -> Array:
+        xp = array_namespace(weights)
+        n, p, m = weights.shape[0], self.n_coef, weights.shape[1]
+        # a multinomial Hessian has weights of both signs, a binary one has not
+        rooted = m == 1 and is_numpy_array(self.X) and bool(xp.all(weights >= 0))
+        if rooted:
+            weights = np.sqrt(weights)
+        part = self._gram_rooted if rooted else self._gram_signed
+
+        def work(start: int, stop: int) -> Array:
+            return part(weights, rows, start, stop)
+
+        worth = is_numpy_array(self.X) and n * p * p * m > _WORTH_A_THREAD
+        return sum(split(n, work, worth=worth))
+
+    def _gram_signed(self, weights: Array, rows: Array | None, start: int, stop: int) -> Array:
+        xp = array_namespace(self.X)
+        p, m = self.n_coef, weights.shape[1]
+        total = xp.zeros((p, m * p), dtype=xp.float64)
+        for a, b in self.blocks(start, stop, copies=m):
+            block = self.X[a:b, :] if rows is None else xp.take(self.X, rows[a:b], axis=0)
+            block = _double(block)
+            if self.fit_intercept:
+                block = xp.concat([block, xp.ones((b - a, 1), dtype=xp.float64)], axis=1)
+            scaled = xp.reshape(weights[a:b, :, None] * block[:, None, :], (b - a, m * p))
+            total += xp.matmul(block.T, scaled)
+        return xp.permute_dims(xp.reshape(total, (p, m, p)), (1, 0, 2))
+
+    def _gram_rooted(self, root: Array, rows: Array | None, start: int, stop: int) -> Array:
+        """The same from square roots of weights: one operand twice halves the work (syrk)."""
+        total = np.zeros((1, self.n_coef, self.n_coef))
+        buffer = np.empty((min(self.block_rows, stop - start), self.n_coef))
+        for a, b in self.blocks(start, stop):
+            block = self.X[a:b] if rows is None else self.X[rows[a:b]]
+            scaled = buffer[: b - a]
+            np.multiply(block, root[a:b], out=scaled[:, : self.n_features])
+            if self.fit_intercept:
+                scaled[:, -1:] = root[a:b]
+            total[0] += scaled.T @ scaled
+        return total
+
+    def square_sums(self, weights: Array) -> Array:
+        xp = array_namespace(weights)
+        slopes = sum(
+            xp.matmul(weights[a:b, :].T, _double(self.X[a:b, :]) ** 2) for a, b in self.blocks()
+        )
+        return self._append_sums(slopes, weights)
+
+    def row_squares(self) -> Array:
+        xp = array_namespace(self.X)
+        return xp.concat([xp.sum(_double(self.X[a:b, :]) ** 2, axis=1) for a, b in self.blocks()])
+
+    def take(self, rows: Array) -> DenseDesign:
+        xp = array_namespace(self.X)
+        return DenseDesign(_double(xp.take(self.X, rows, axis=0)), self.fit_intercept)
+
+    def inner(self, rows: Array, others: Array) -> Array:
+        xp = array_namespace(self.X)
+        left, right = xp.take(self.X, rows, axis=0), xp.take(self.X, others, axis=0)
+        return xp.matmul(_double(left), _double(right).T)
+
+
+class SparseDesign(Design):
+    """A SciPy CSR or CSC array or matrix; columns are never centred, so zeros stay zeros."""
+
+    def scores(self, coef: Array) -> Array:
+        d = self.n_features
+        out = np.asarray(self.X @ np.ascontiguousarray(coef[:, :d].T))
+        return out + coef[:, d] if self.fit_intercept else out
+
+    def gradient(self, residual: Array) -> Array:
+        return self._append_sums(np.asarray(self.X.T @ residual).T, residual)
+
+    def gram(self, weights: Array, rows: Array | None = None) -> Array:
+        if rows is not None:
+            full = np.zeros((self.n_rows, weights.shape[1]))
+            full[rows] = weights
+            weights = full
+        d = self.n_features
+        G = np.empty((weights.shape[1], self.n_coef, self.n_coef))
+        fill = self._gram_by_rows if self.X.format == "csr" else self._gram_by_columns
+        G[:, :d, :d] = fill(weights)
+        if self.fit_intercept:
+            G[:, d, :d] = G[:, :d, d] = np.asarray(self.X.T @ weights).T
+            G[:, d, d] = weights.sum(axis=0)
+        return G
+
+    def _gram_by_rows(self, weights: Array) -> Array:
+        """Through dense blocks of the rows that have a weight."""
+        d, m = self.n_features, weights.shape[1]
+
+        def part(start: int, stop: int) -> Array:
+            total = np.zeros((d, m * d))
+            for a, b in self.blocks(start, stop, copies=m):
+                used = a + np.flatnonzero(np.any(weights[a:b] != 0.0, axis=1))
+                if used.size:
+                    block = self.X[used].toarray().astype(np.float64, copy=False)
+                    scaled = (weights[used, :, None] * block[:, None, :]).reshape(-1, m * d)
+                    total += block.T @ scaled
+            return total
+
+        total = sum(split(self.n_rows, part, worth=self.n_rows * d * d * m > _WORTH_A_THREAD))
+        return total.reshape(d, m, d).transpose(1, 0, 2)
+
+    def _gram_by_columns(self, weights: Array) -> Array:
+        """Through dense blocks of columns: rows of a CSC matrix cannot be had cheaply."""
+        d, m = self.n_features, weights.shape[1]
+        width = max(1, 64 * _BLOCK_SIZE // self.n_rows)
+        G = np.empty((m, d, d))
+        for a in range(0, d, width):
+            columns = self.X[:, a : a + width].toarray()
+            for i in range(m):
+                G[i, :, a : a + width] = self.X.T @ (columns * weights[:, i, None])
+        return G
+
+    def square_sums(self, weights: Array) -> Array:
+        d = self.n_features
+        slopes = np.zeros((weights.shape[1], d))
+        for a, b in self.blocks():
+            block = self.X[a:b]
+            squares = block.multiply(block).astype(np.float64)
+            slopes += np.asarray(squares.T @ weights[a:b]).T
+        return self._append_sums(slopes, weights)
+
+    def row_squares(self) -> Array:
+        return np.asarray(self.X.multiply(self.X).sum(axis=1), dtype=np.float64).ravel()
+
+    def take(self, rows: Array) -> Design:
+        return SparseDesign(sp.csr_array(self.X[rows]), self.fit_intercept)
+
+    def inner(self, rows: Array, others: Array) -> Array:
+        return (self.X[rows] @ self.X[others].T).toarray().astype(np.float64, copy=False)
+
+
+def as_design(X: Array, fit_intercept: bool = True) -> Design:
+    """Wrap a validated matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.designs import as_design
+    >>> design = as_design(np.eye(3), fit_intercept=True)
+    >>> design.scores(np.array([[1.0, 2.0, 3.0, 10.0]]))[:, 0]
+    array([11., 12., 13.])
+    """
+    return (SparseDesign if sp.issparse(X) else DenseDesign)(X, fit_intercept)

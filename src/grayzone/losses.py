@@ -1,0 +1,545 @@
+"""Pointwise losses in score space; no design matrix in sight.
+
+A row's *margin* ``u`` is the log-odds against its own class: ``u = -y (f(x) + b)`` for two
+classes, ``u = log((1 - p_y) / p_y)`` for more. The truncated log-likelihood of Hérault &
+Grandvalet (2007, eq. (8)) is the one-dimensional loss
+
+    h(u) = log(1 + exp(max(u, F)))
+
+whose *floor* ``F`` is where the loss stops rewarding certainty: ``F = -logit(p_max)`` for the
+positive class, ``F = logit(p_min)`` for the negative class and ``F = -logit(cap_y)`` for class
+``y`` of many. ``F = -inf`` is the plain logistic loss. The loss has a kink at ``u = F``.
+
+Everything is written against the array API, and is finite for every margin from -1e308 to 1e308.
+
+References
+----------
+.. [1] Hérault, R. & Grandvalet, Y. (2007). Sparse probabilistic classifiers. ICML.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+__all__ = [
+    "Logistic",
+    "Multinomial",
+    "Ramp",
+    "SignedMargin",
+    "SmoothedLogistic",
+    "SoftmaxMargin",
+    "TruncatedLogistic",
+    "logit",
+    "output_pairs",
+    "sigmoid",
+    "softplus",
+]
+
+Array = Any  # an array of any array API namespace
+
+
+def softplus(u: Array) -> Array:
+    """Log(1 + exp(u)) without overflow, relative accuracy kept for very negative u."""
+    xp = array_namespace(u)
+    return xp.clip(u, min=0.0) + xp.log1p(xp.exp(-xp.abs(u)))
+
+
+def sigmoid(u: Array) -> Array:
+    """1 / (1 + exp(-u)) without overflow, relative accuracy kept on the left tail."""
+    xp = array_namespace(u)
+    e = xp.exp(-xp.abs(u))
+    return xp.where(u >= 0, 1.0, e) / (1.0 + e)
+
+
+def logit(p: Array) -> Array:
+    """Log(p / (1 - p)) for p strictly between 0 and 1."""
+    xp = array_namespace(p)
+    return xp.log(p) - xp.log1p(-p)
+
+
+def _xlogx(a: Array) -> Array:
+    xp = array_namespace(a)
+    positive = a > 0
+    return xp.where(positive, a * xp.log(xp.where(positive, a, 1.0)), 0.0)
+
+
+# Below this distance the closed form loses more digits than the series leaves out.
+_SERIES = 1e-4
+
+
+def _bernoulli_bregman(a: Array, d: Array) -> Array:
+    """KL distance of two Bernoulli laws: log(1 + a (e^d - 1)) - a d for a in [0, 1].
+
+    The log-odds of the two laws differ by d. Never negative, and free of cancellation at small d.
+    """
+    xp = array_namespace(a, d)
+    size = xp.abs(d)
+    # The larger exponential is taken out, so that what is left of the logarithm is in (0, 1].
+    gone = xp.where(d > 0, 1.0 - a, a)
+    kept = xp.where(d > 0, a, 1.0 - a)
+    certain = (a <= 0) | (a >= 1)
+    inside = kept + gone * xp.exp(-size)
+    inside = xp.where(certain, 1.0, inside)
+    small = xp.clip(size, max=1.0)
+    tail = xp.where(size < 1.0, xp.log1p(gone * xp.expm1(-small)), xp.log(inside))
+    tiny = xp.clip(d, min=-_SERIES, max=_SERIES)
+    series = 0.5 * a * (1.0 - a) * tiny**2 * (1.0 + (1.0 - 2.0 * a) * tiny / 3.0)
+    value = xp.where(size < _SERIES, series, gone * size + tail)
+    return xp.where(certain, 0.0, xp.clip(value, min=0.0))
+
+
+class TruncatedLogistic:
+    r"""The truncated logistic loss :math:`h(u) = \log(1 + e^{\max(u, F)})`, eq. (8) of [1]_.
+
+    Parameters
+    ----------
+    floor : array of shape (n,)
+        The floors F, one a row; ``-inf`` leaves that row the plain logistic loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.losses import TruncatedLogistic
+    >>> loss = TruncatedLogistic(np.array([-1.0, -1.0]))
+    >>> loss.value(np.array([-5.0, 2.0])).round(4)
+    array([0.3133, 2.1269])
+    """
+
+    def __init__(self, floor: Array) -> None:
+        self.floor = floor
+        self.slope_at_floor = sigmoid(floor)
+        xp = array_namespace(floor)
+        # a * F is never formed with an infinite F: a = 0 there, and 0 * inf is not 0.
+        self._finite_floor = xp.where(xp.isfinite(floor), floor, 0.0)
+
+    def take(self, rows: Array) -> TruncatedLogistic:
+        """Give the loss of these rows."""
+        return TruncatedLogistic(self.floor[rows])
+
+    def value(self, u: Array) -> Array:
+        """Loss of each margin."""
+        return softplus(array_namespace(u).maximum(u, self.floor))
+
+    def slope(self, u: Array) -> Array:
+        """Derivative; at the kink the value from the left, 0."""
+        return array_namespace(u).where(u > self.floor, sigmoid(u), 0.0)
+
+    def curvature(self, u: Array) -> Array:
+        """Second derivative away from the kink; 0 on its left side and on it."""
+        xp = array_namespace(u)
+        e = xp.exp(-xp.abs(u))
+        return xp.where(u > self.floor, e / (1.0 + e) ** 2, 0.0)
+
+    def conjugate(self, a: Array) -> Array:
+        r"""Convex conjugate :math:`h^*(a) = \sup_u\, a u - h(u)`, infinite outside [0, 1].
+
+        :math:`a F - \log(1 + e^F)` for :math:`a \le \sigma(F)` and
+        :math:`a \log a + (1-a) \log(1-a)` above.
+        """
+        xp = array_namespace(a)
+        linear = a * self._finite_floor - softplus(self.floor)
+        inside = xp.clip(a, min=0.0, max=1.0)
+        entropy = _xlogx(inside) + _xlogx(1.0 - inside)
+        value = xp.where(a <= self.slope_at_floor, linear, entropy)
+        return xp.where((a < 0) | (a > 1), xp.inf, value)
+
+    def fenchel_young(self, u: Array, a: Array) -> Array:
+        """Fenchel-Young loss h(u) + h*(a) - a u >= 0, computed without cancellation.
+
+        Zero exactly when ``a`` is a slope of h at ``u``. Summed over rows it is the part of a
+        duality gap which the losses answer for.
+        """
+        xp = array_namespace(u, a)
+        s = self.slope_at_floor
+        above = u > self.floor
+        # a <= s: the conjugate is the line a F - h(F)
+        rise = xp.where(above, u - self._finite_floor, 0.0)
+        # F = -inf leaves a = s = 0 here, and h(u) - 0 = softplus(u) is what remains
+        bounded = xp.isfinite(self.floor)
+        climb = xp.where(bounded, _bernoulli_bregman(s, rise) + (s - a) * rise, softplus(u))
+        fall = a * xp.where(above | ~bounded, 0.0, self._finite_floor - u)
+        low = xp.where(above, climb, fall)
+        # a > s: Bernoulli distance between a and sigmoid(max(u, F)), and the ramp below F
+        v = xp.maximum(u, self.floor)
+        inside = (a > s) & (a < 1)
+        p = xp.where(inside, a, 0.5)
+        distance = xp.where(inside, _bernoulli_bregman(p, v - logit(p)), softplus(-v))
+        high = distance + a * xp.where(above, 0.0, v - u)
+        return xp.where(a <= s, low, high)
+
+
+class Logistic(TruncatedLogistic):
+    """The plain logistic loss log(1 + exp(u)): the truncated one with its floor at -inf.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.losses import Logistic
+    >>> float(Logistic(np.zeros(1)).value(np.zeros(1))[0])
+    0.6931471805599453
+    """
+
+    def __init__(self, like: Array) -> None:
+        xp = array_namespace(like)
+        super().__init__(xp.full_like(like, -xp.inf))
+
+
+class SmoothedLogistic:
+    r"""The truncated loss with its kink rounded off by a polynomial, §4.1 of [1]_.
+
+    :math:`h_\epsilon(u) = \log(1 + e^{F + m(u - F)})`, where m rounds max(0, t) on
+    :math:`|t| \le \epsilon` with second derivative
+    :math:`\tfrac{3}{4\epsilon}(1 - t^2/\epsilon^2)`: twice continuously differentiable and convex.
+
+    Parameters
+    ----------
+    exact : TruncatedLogistic
+        The loss to smooth.
+    width : float
+        Half the width of the rounded piece.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.losses import SmoothedLogistic, TruncatedLogistic
+    >>> loss = SmoothedLogistic(TruncatedLogistic(np.zeros(1)), 0.5)
+    >>> loss.slope(np.zeros(1)).round(4)
+    array([0.2617])
+    """
+
+    def __init__(self, exact: TruncatedLogistic, width: float) -> None:
+        self.exact = exact
+        self.width = width
+
+    def _rounded(self, u: Array) -> tuple[Array, Array, Array]:
+        """Margin after rounding, F + m(u - F), and the first two derivatives of m."""
+        xp = array_namespace(u)
+        floor, eps = self.exact.floor, self.width
+        bent = xp.abs(u - self.exact._finite_floor) < eps
+        bent = bent & xp.isfinite(floor)
+        t = xp.where(bent, (u - self.exact._finite_floor) / eps, 0.0)
+        m = eps * (3 / 16 + t / 2 + 3 * t**2 / 8 - t**4 / 16)
+        sharp = u > floor
+        margin = xp.where(bent, self.exact._finite_floor + m, xp.maximum(u, floor))
+        first = xp.where(bent, 0.5 + 0.75 * (t - t**3 / 3), xp.where(sharp, 1.0, 0.0))
+        second = xp.where(bent, 0.75 * (1 - t**2) / eps, 0.0)
+        return margin, first, second
+
+    def value(self, u: Array) -> Array:
+        """Loss of each margin."""
+        return softplus(self._rounded(u)[0])
+
+    def slope(self, u: Array) -> Array:
+        """First derivative."""
+        v, first, _ = self._rounded(u)
+        return sigmoid(v) * first
+
+    def curvature(self, u: Array) -> Array:
+        """Second derivative."""
+        v, first, second = self._rounded(u)
+        p = sigmoid(v)
+        return p * (sigmoid(-v) * first**2 + second)
+
+
+class Ramp:
+    r"""The loss saturated on both sides, :math:`\log(1 + e^{\min(\max(u, F), G)})`, §3.3 of [1]_.
+
+    It is the smaller of a convex loss and a constant, ``min(h(u), log(1 + e^G))``: rows beyond the
+    ceiling G are given up. The convex part is :attr:`convex`, and majorising the minimum by
+    the piece in force gives a descent method: fit the convex loss to the rows not given up.
+
+    Parameters
+    ----------
+    floor, ceiling : arrays of shape (n,)
+        F and G, F < G.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.losses import Ramp
+    >>> Ramp(np.array([-1.0]), np.array([1.0])).value(np.array([50.0])).round(4)
+    array([1.3133])
+    """
+
+    def __init__(self, floor: Array, ceiling: Array) -> None:
+        self.convex = TruncatedLogistic(floor)
+        self.ceiling = ceiling
+
+    def value(self, u: Array) -> Array:
+        """Loss of each margin."""
+        return self.convex.value(array_namespace(u).minimum(u, self.ceiling))
+
+    def given_up(self, u: Array) -> Array:
+        """Tell which rows lie beyond the ceiling, where nothing pulls any more."""
+        return u > self.ceiling
+
+    def slope(self, u: Array) -> Array:
+        """Derivative; 0 on both saturated sides."""
+        return array_namespace(u).where(self.given_up(u), 0.0, self.convex.slope(u))
+
+    def curvature(self, u: Array) -> Array:
+        """Second derivative away from both kinks."""
+        return array_namespace(u).where(self.given_up(u), 0.0, self.convex.curvature(u))
+
+
+def output_pairs(n_outputs: int) -> list[tuple[int, int]]:
+    """Pairs of outputs (k, m), k >= m: the lower triangle, row by row."""
+    return [(k, m) for k in range(n_outputs) for m in range(k + 1)]
+
+
+class SignedMargin:
+    """Margins of two classes: u = -y f for y in {-1, +1}; linear in the scores.
+
+    The map from scores to margins is all that tells two classes from many; a solver needs of it
+    ``margin``, its derivative forwards (``push``) and backwards (``pull``), and its curvature.
+    """
+
+    n_outputs = 1
+
+    def __init__(self, y: Array) -> None:
+        self.y = y
+
+    @property
+    def codes(self) -> Array:
+        """Class code of each row, 0 or 1."""
+        xp = array_namespace(self.y)
+        return xp.astype(self.y > 0, xp.int64)
+
+    def take(self, rows: Array) -> SignedMargin:
+        """Give the map of these rows."""
+        return SignedMargin(self.y[rows])
+
+    def margin(self, scores: Array) -> Array:
+        """Margins (n,) of scores (n, 1)."""
+        return -self.y * scores[:, 0]
+
+    def push(self, scores: Array, change: Array) -> Array:
+        """Change of the margins when the scores change by ``change``."""
+        return -self.y * change[:, 0]
+
+    def pull(self, scores: Array, a: Array) -> Array:
+        """Gradient in the scores of sum(a * margin), shape (n, 1)."""
+        return (-self.y * a)[:, None]
+
+    def second_order(self, scores: Array, omega: Array, a: Array) -> Array:
+        """Hessian weights omega u' u' + a u'' of the pairs of outputs k >= m, shape (n, pairs)."""
+        return omega[:, None]
+
+    def curve(self, scores: Array, omega: Array, a: Array, change: Array) -> Array:
+        """Hessian times ``change``: second_order without forming it."""
+        return omega[:, None] * change
+
+    def balance(self, duals: Array, weight: Array) -> Array:
+        """Shrink the heavier class so that the weighted duals sum to zero: y'a = 0."""
+        xp = array_namespace(duals)
+        pull = weight * duals[:, 0]
+        positive = self.y > 0
+        up, down = xp.sum(xp.where(positive, -pull, 0.0)), xp.sum(xp.where(positive, 0.0, pull))
+        lighter = xp.minimum(up, down)
+        if not lighter > 0:
+            return xp.zeros_like(duals)
+        shrink = xp.where(positive, lighter / up, lighter / down)
+        return duals * shrink[:, None]
+
+    def fenchel_young(self, loss: TruncatedLogistic, scores: Array, duals: Array) -> Array:
+        """Fenchel-Young loss of each row."""
+        return loss.fenchel_young(self.margin(scores), -self.y * duals[:, 0])
+
+
+class SoftmaxMargin:
+    """Margins of K classes under the softmax: u = log(sum over k != y of e^{f_k}) - f_y.
+
+    A convex function of the scores; log(1 + e^u) is the multinomial log-loss -log p_y.
+    """
+
+    def __init__(self, own: Array) -> None:
+        self.own = own  # boolean (n, K): the row's own class
+        self.n_outputs = own.shape[1]
+
+    @property
+    def codes(self) -> Array:
+        """Class code of each row, 0 to K - 1."""
+        xp = array_namespace(self.own)
+        return xp.argmax(xp.astype(self.own, xp.int8), axis=1)
+
+    def take(self, rows: Array) -> SoftmaxMargin:
+        """Give the map of these rows."""
+        return SoftmaxMargin(self.own[rows, :])
+
+    def _parts(self, scores: Array) -> tuple[Array, Array]:
+        """Return the margin and the softmax among the other classes (0 for the own one)."""
+        xp = array_namespace(scores)
+        others = xp.where(self.own, -xp.inf, scores)
+        top = xp.max(others, axis=1, keepdims=True)
+        e = xp.exp(others - top)
+        total = xp.sum(e, axis=1, keepdims=True)
+        own = xp.sum(xp.where(self.own, scores, 0.0), axis=1)
+        return (top + xp.log(total))[:, 0] - own, e / total
+
+    def margin(self, scores: Array) -> Array:
+        """Margins (n,) of scores (n, K)."""
+        return self._parts(scores)[0]
+
+    def _jacobian(self, scores: Array) -> Array:
+        xp = array_namespace(scores)
+        return xp.where(self.own, -1.0, self._parts(scores)[1])
+
+    def push(self, scores: Array, change: Array) -> Array:
+        """Change of the margins, to first order, when the scores change by ``change``."""
+        return array_namespace(scores).sum(self._jacobian(scores) * change, axis=1)
+
+    def pull(self, scores: Array, a: Array) -> Array:
+        """Gradient in the scores of sum(a * margin), shape (n, K)."""
+        return a[:, None] * self._jacobian(scores)
+
+    def second_order(self, scores: Array, omega: Array, a: Array) -> Array:
+        """Hessian weights omega u' u' + a u'' of the pairs of outputs k >= m, shape (n, pairs)."""
+        xp = array_namespace(scores)
+        others = self._parts(scores)[1]
+        j = xp.where(self.own, -1.0, others)
+        weights = []
+        for k, m in output_pairs(self.n_outputs):
+            w = omega * j[:, k] * j[:, m] - a * others[:, k] * others[:, m]
+            weights.append(w + a * others[:, k] if k == m else w)
+        return xp.stack(weights, axis=1)
+
+    def curve(self, scores: Array, omega: Array, a: Array, change: Array) -> Array:
+        """Hessian times ``change``: second_order without forming it."""
+        xp = array_namespace(scores)
+        others = self._parts(scores)[1]
+        j = xp.where(self.own, -1.0, others)
+        bent = others * (change - xp.sum(others * change, axis=1, keepdims=True))
+        along = xp.sum(j * change, axis=1)
+        return (omega * along)[:, None] * j + a[:, None] * bent
+
+    def balance(self, duals: Array, weight: Array) -> Array:
+        """Shrink the duals so that each class's weighted sum is zero.
+
+        The mass that rows of class j give to class k, M[j, k], is a flow; scaling it to
+        theta d_j M[j, k] / d_k balances what enters and leaves each class, and theta <= 1
+        keeps every row's duals inside the domain of the conjugate.
+        """
+        xp = array_namespace(duals)
+        off = weight[:, None] * xp.where(self.own, 0.0, duals)
+        flow = xp.matmul(xp.astype(self.own, duals.dtype).T, off)
+        log_d = _circulation(flow)
+        if log_d is None:
+            return xp.zeros_like(duals)
+        scale = log_d[:, None] - log_d[None, :]
+        scale = xp.exp(scale - xp.max(xp.where(flow > 0, scale, -xp.inf)))
+        # rows of class j take row j of the scale; what they give away they also lose
+        own = xp.astype(self.own, duals.dtype)
+        given = xp.where(self.own, 0.0, duals) * xp.matmul(own, scale)
+        return xp.where(self.own, -xp.sum(given, axis=1, keepdims=True), given)
+
+    def fenchel_young(self, loss: TruncatedLogistic, scores: Array, duals: Array) -> Array:
+        """Fenchel-Young loss of each row: the margin's, and KL among the other classes."""
+        xp = array_namespace(scores)
+        u, others = self._parts(scores)
+        given = xp.where(self.own, 0.0, duals)
+        a = xp.sum(given, axis=1)
+        share = given / xp.where(a > 0, a, 1.0)[:, None]
+        top = xp.max(xp.where(self.own, -xp.inf, scores), axis=1, keepdims=True)
+        # log of the softmax itself, so that a share far in its tail stays finite
+        shifted = xp.where(self.own, 0.0, scores - top)
+        log_others = shifted - xp.log(
+            xp.sum(xp.where(self.own, 0.0, xp.exp(shifted)), axis=1, keepdims=True)
+        )
+        # sum q log(q/p) - q + p is termwise non-negative: no cancellation across classes
+        kl = _xlogx(share) - share * log_others - share + others
+        kl = xp.where(self.own, 0.0, kl)
+        return loss.fenchel_young(u, a) + a * xp.clip(xp.sum(kl, axis=1), min=0.0)
+
+
+def _circulation(flow: Array, max_iter: int = 100) -> Array | None:
+    """Solve for x such that e^{x_j - x_k} flow[j, k] has equal row and column sums.
+
+    Newton's method on the convex sum of e^{x_j - x_k} flow[j, k]; None where no positive
+    scaling balances the flow (some class only gives or only receives).
+    """
+    xp = array_namespace(flow)
+    k = flow.shape[0]
+    x = xp.zeros(k, dtype=flow.dtype)
+    ones = xp.ones((k, k), dtype=flow.dtype) / k
+    for _ in range(max_iter):
+        scaled = flow * xp.exp(x[:, None] - x[None, :])
+        out, into = xp.sum(scaled, axis=1), xp.sum(scaled, axis=0)
+        total = xp.sum(out)
+        if not (xp.all(out > 0) and xp.all(into > 0) and total < xp.inf):
+            return None
+        imbalance = out - into
+        if xp.max(xp.abs(imbalance)) <= 1e-15 * k * total:
+            return x
+        laplacian = xp.eye(k, dtype=flow.dtype) * (out + into)[:, None] - scaled - scaled.T
+        step = xp.linalg.solve(laplacian + ones * total, imbalance[:, None])[:, 0]
+        x = x - step / xp.clip(xp.max(xp.abs(step)), min=1.0)
+    return x
+
+
+class Multinomial:
+    r"""Multinomial log-loss with a cap on each class: :math:`\max(-\log p_y, -\log c_y)`.
+
+    Rows whose own class already has probability ``c_y`` or more are content. For two classes it is
+    the truncated logistic loss with caps ``p_max`` and ``1 - p_min``. It is convex: the
+    composition of :class:`TruncatedLogistic` with the convex margin of the softmax.
+
+    Parameters
+    ----------
+    own : boolean array of shape (n, K)
+        The own class of each row.
+    floor : array of shape (n,)
+        ``-logit(c_y)`` of each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.losses import Multinomial
+    >>> loss = Multinomial(np.array([[True, False, False]]), np.array([-np.inf]))
+    >>> loss.value(np.zeros((1, 3))).round(4)
+    array([1.0986])
+    """
+
+    def __init__(self, own: Array, floor: Array) -> None:
+        self.margin = SoftmaxMargin(own)
+        self.pointwise = TruncatedLogistic(floor)
+
+    def value(self, scores: Array) -> Array:
+        """Loss of each row of scores."""
+        return self.pointwise.value(self.margin.margin(scores))
+
+    def slope(self, scores: Array) -> Array:
+        """Gradient in the scores, (n, K)."""
+        return self.margin.pull(scores, self.pointwise.slope(self.margin.margin(scores)))
+
+    def curvature(self, scores: Array) -> Array:
+        """Hessian in the scores, (n, K, K), away from the kink."""
+        xp = array_namespace(scores)
+        u = self.margin.margin(scores)
+        weights = self.margin.second_order(
+            scores, self.pointwise.curvature(u), self.pointwise.slope(u)
+        )
+        outputs = range(self.margin.n_outputs)
+        by_pair = {pair: weights[:, i] for i, pair in enumerate(output_pairs(len(outputs)))}
+        rows = [
+            xp.stack([by_pair[max(k, m), min(k, m)] for m in outputs], axis=-1) for k in outputs
+        ]
+        return xp.stack(rows, axis=-2)
+
+    def conjugate(self, duals: Array) -> Array:
+        r"""Conjugate at duals that sum to zero, with only the own class negative.
+
+        With mass a on the other classes, :math:`h^*(a) + \sum_{k \ne y} \alpha_k \log(\alpha_k/a)`.
+        """
+        xp = array_namespace(duals)
+        given = xp.where(self.margin.own, 0.0, duals)
+        a = xp.sum(given, axis=1)
+        value = self.pointwise.conjugate(a) + xp.sum(_xlogx(given), axis=1) - _xlogx(a)
+        balance = xp.sum(duals, axis=1)
+        inside = xp.all(given >= 0, axis=1) & (xp.abs(balance) <= 1e-12 * (1.0 + a))
+        return xp.where(inside, value, xp.inf)
+
+    def fenchel_young(self, scores: Array, duals: Array) -> Array:
+        """Fenchel-Young loss of each row."""
+        return self.margin.fenchel_young(self.pointwise, scores, duals)

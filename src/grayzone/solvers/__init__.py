@@ -1,0 +1,101 @@
+"""Solvers against design x loss: one loop, one certificate, one file each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import qr
+
+from grayzone.designs import DenseDesign
+from grayzone.solvers._loop import Record, Solution, Solver, Status, solve
+from grayzone.solvers._problem import Certificate, Problem, State, certify
+from grayzone.solvers.active_set import ActiveSet
+from grayzone.solvers.decomposed import Decomposed
+from grayzone.solvers.interior_point import Quadratic, interior_point
+from grayzone.solvers.primal import MAX_FACTORISED, Primal
+
+__all__ = [
+    "ActiveSet",
+    "Certificate",
+    "Decomposed",
+    "Primal",
+    "Problem",
+    "Quadratic",
+    "Record",
+    "Solution",
+    "Solver",
+    "State",
+    "Status",
+    "certify",
+    "choose",
+    "interior_point",
+    "minimise",
+    "solve",
+]
+
+Array = Any
+
+# Rows times squared coefficients up to which a fit is taken to rounding level: milliseconds.
+_SMALL = 50_000_000
+
+
+def choose(name: str, problem: Problem, seed: int = 0) -> Solver:
+    """Give the solver of that name; "auto" by the number of coefficients."""
+    if name == "active-set":
+        return ActiveSet()
+    fits = problem.n_outputs * problem.design.n_coef <= MAX_FACTORISED
+    return Decomposed(seed) if name == "auto" and fits else Primal()
+
+
+def minimise(
+    problem: Problem,
+    name: str,
+    *,
+    tol: float,
+    max_iter: int,
+    start: Array | None = None,
+    seed: int = 0,
+    callback: Callable[[Record], None] | None = None,
+) -> Solution:
+    """Solve with the named solver; wide dense data are turned into their row space first."""
+    design = problem.design
+    wide = isinstance(design, DenseDesign) and design.n_rows < design.n_features
+    if wide and name == "auto" and design.n_rows <= MAX_FACTORISED:
+        return _minimise_in_row_space(problem, tol, max_iter, start, seed, callback)
+    size = design.n_rows * (problem.n_outputs * design.n_coef) ** 2
+    return solve(
+        problem,
+        choose(name, problem, seed),
+        tol=tol,
+        max_iter=max_iter,
+        start=start,
+        polish=3 if size <= _SMALL else 0,
+        callback=callback,
+    )
+
+
+def _minimise_in_row_space(problem, tol, max_iter, start, seed, callback) -> Solution:
+    """Solve with n < d features turned into n: the optimum lies in the span of the rows, X' = QR."""
+    design = problem.design
+    d = design.n_features
+    basis, triangle = qr(np.asarray(design.X, dtype=np.float64).T, mode="economic")
+    rotated = DenseDesign(np.ascontiguousarray(triangle.T), design.fit_intercept)
+    if start is not None:
+        start = np.concatenate([start[:, :d] @ basis, start[:, d:]], axis=1)
+    found = minimise(
+        replace(problem, design=rotated),
+        "auto",
+        tol=tol,
+        max_iter=max_iter,
+        start=start,
+        seed=seed,
+        callback=callback,
+    )
+    r = rotated.n_features
+    coef = np.concatenate([found.coef[:, :r] @ basis.T, found.coef[:, r:]], axis=1)
+    scores = design.scores(coef)
+    certificate = certify(problem, coef, scores, found.multipliers)
+    return replace(found, coef=coef, scores=scores, certificate=certificate)

@@ -1,0 +1,233 @@
+r"""Primal-dual interior point for the kink of the truncated loss.
+
+The kink is opened by slacks as in eq. (9) of Hérault & Grandvalet (2007): with
+:math:`\xi \ge u` (slack p, multiplier alpha) and :math:`\xi \ge F` (slack q, multiplier beta),
+
+    minimise  g'z + z'Hz / 2 + sum_i w_i log(1 + e^{xi_i}),   u = u(scores + X z),
+
+whose Kuhn-Tucker conditions are w sigma(xi) = alpha + beta, g + Hz + J'alpha = 0,
+alpha p = beta q = 0. Newton steps on the conditions eliminate each row's (xi, alpha, beta),
+so that a system of the size of z is left. Steps are Mehrotra's predictor-corrector with
+Gondzio's multiple centrality correctors and one common step length. Targets for alpha p
+and beta q are weighted by w sigma(F), the largest alpha a row on the kink can have: with
+uniform targets rows of very unequal sigma(F) leave the central path.
+
+Written against the array API: the rows may live in any namespace a design supports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+
+from grayzone.losses import sigmoid
+from grayzone.solvers._linalg import factorise
+from grayzone.solvers._problem import Problem
+
+Array = Any
+
+_MAX_CORRECTORS = 2
+_BACK_OFF = 0.99  # share of the way to the boundary that a step may go
+
+
+class Quadratic(NamedTuple):
+    """The smooth rest of the problem, g'z + z'Hz / 2, in the change z of the coefficients."""
+
+    hessian: Array
+    gradient: Array
+
+
+class Inner(NamedTuple):
+    """What the interior point gives back."""
+
+    change: Array
+    scores: Array
+    multipliers: Array  # of unit-weight losses
+    n_iter: int
+    converged: bool
+
+
+@dataclass
+class _Iterate:
+    """Primal and dual variables of all rows, and the residuals they leave."""
+
+    change: Array
+    scores: Array
+    u: Array
+    xi: Array
+    # slacks of their own: as differences of xi they would round to zero near the end
+    p: Array
+    q: Array
+    alpha: Array
+    beta: Array
+
+    def complementarity(self) -> float:
+        xp = array_namespace(self.u)
+        return float(xp.sum(self.alpha * self.p) + xp.sum(self.beta * self.q))
+
+
+class _Direction(NamedTuple):
+    change: Array
+    scores: Array
+    xi: Array
+    p: Array
+    alpha: Array
+    beta: Array
+    length: float  # the longest step that keeps slacks and multipliers non-negative, 1 at most
+
+
+class _Newton:
+    """The linear system at an iterate: factorised once, solved for several right-hand sides."""
+
+    def __init__(self, problem: Problem, model: Quadratic, at: _Iterate) -> None:
+        xp = array_namespace(at.u)
+        self.problem, self.at = problem, at
+        e = xp.exp(-xp.abs(at.xi))
+        rise = problem.weight * xp.where(at.xi >= 0, 1.0, e) / (1.0 + e)
+        bend = problem.weight * e / (1.0 + e) ** 2
+        self.A, self.B = at.alpha / at.p, at.beta / at.q
+        self.S = bend + self.A + self.B
+        self.r_xi = rise - at.alpha - at.beta
+        self.r_p = at.xi - at.u - at.p
+        self.r_z = (
+            model.gradient
+            + xp.reshape(model.hessian @ xp.reshape(at.change, (-1,)), at.change.shape)
+            + problem.design.gradient(problem.margins.pull(at.scores, at.alpha))
+        )
+        omega = self.A * (bend + self.B) / self.S
+        self.solve = factorise(model.hessian + problem.hessian(at.scores, omega, at.alpha))
+
+    def residual(self) -> float:
+        """Squared Newton length of what is not yet stationary, in units of the objective."""
+        xp = array_namespace(self.r_z)
+        r = xp.reshape(self.r_z, (-1,))
+        return float(xp.sum(r * self.solve(r)) + xp.sum(self.r_xi**2 / self.S))
+
+    def direction(self, c1: Array, c2: Array) -> _Direction:
+        """Newton direction towards alpha p = c1, beta q = c2."""
+        at, A, S = self.at, self.A, self.S
+        xp = array_namespace(at.u)
+        design, margins = self.problem.design, self.problem.margins
+        x1 = c1 / at.p - at.alpha - A * self.r_p
+        x2 = c2 / at.q - at.beta
+        rho = x1 + x2 - self.r_xi
+        k = x1 - A * rho / S
+        pulled = self.r_z + design.gradient(margins.pull(at.scores, k))
+        change = xp.reshape(-self.solve(xp.reshape(pulled, (-1,))), at.change.shape)
+        scores = design.scores(change)
+        du = margins.push(at.scores, scores)
+        xi = (rho + A * du) / S
+        rise = xi - du
+        alpha, beta = x1 - A * rise, x2 - self.B * xi
+        p = rise + self.r_p
+        worst = max(
+            float(xp.max(-p / at.p)),
+            float(xp.max(-xi / at.q)),
+            float(xp.max(-alpha / at.alpha)),
+            float(xp.max(-beta / at.beta)),
+            1.0,
+        )
+        return _Direction(change, scores, xi, p, alpha, beta, 1.0 / worst)
+
+    def products(self, d: _Direction, t: float) -> tuple[Array, Array]:
+        """Give alpha p and beta q after a step t along d."""
+        at = self.at
+        first = (at.alpha + t * d.alpha) * (at.p + t * d.p)
+        return first, (at.beta + t * d.beta) * (at.q + t * d.xi)
+
+
+def _corrected(newton: _Newton, target: Array, mu: float) -> _Direction:
+    """Predictor, Mehrotra's corrector, then Gondzio's while they lengthen the step."""
+    xp = array_namespace(target)
+    zero = xp.zeros_like(target)
+    predictor = newton.direction(zero, zero)
+    left, right = newton.products(predictor, predictor.length)
+    reached = float(xp.sum(left) + xp.sum(right)) / float(2.0 * xp.sum(target))
+    tau = mu * (max(reached, 0.0) / mu) ** 3
+    goal = tau * target
+    c1 = goal - predictor.p * predictor.alpha
+    c2 = goal - predictor.xi * predictor.beta
+    best = newton.direction(c1, c2)
+    for _ in range(_MAX_CORRECTORS):
+        if best.length >= 0.9:
+            break
+        further = min(1.0, 1.5 * best.length + 0.1)
+        left, right = newton.products(best, further)
+        # pull the outliers of the complementarity products back into [goal / 10, 10 goal]
+        c1 = c1 + xp.maximum(xp.clip(left, 0.1 * goal, 10.0 * goal) - left, -10.0 * goal)
+        c2 = c2 + xp.maximum(xp.clip(right, 0.1 * goal, 10.0 * goal) - right, -10.0 * goal)
+        tried = newton.direction(c1, c2)
+        if tried.length < best.length + 0.01 * further:
+            return tried if tried.length > best.length else best
+        best = tried
+    return best
+
+
+def _start(problem: Problem, scores: Array, shape: tuple[int, ...], offset: float) -> _Iterate:
+    xp = array_namespace(scores)
+    u = problem.margins.margin(scores)
+    xi = xp.maximum(u, problem.loss.floor) + offset
+    half = 0.5 * problem.weight * sigmoid(xi)
+    change = xp.zeros(shape, dtype=u.dtype)
+    return _Iterate(change, scores, u, xi, xi - u, xi - problem.loss.floor, half, half)
+
+
+def interior_point(
+    problem: Problem,
+    model: Quadratic,
+    scores: Array,
+    *,
+    tol: float,
+    offset: float = 1.0,
+    max_iter: int = 100,
+    progress: Callable[[float], None] | None = None,
+) -> Inner:
+    """Minimise the model plus the losses of all rows of ``problem``, whose floors are finite.
+
+    Parameters
+    ----------
+    problem : Problem
+        Rows, losses and weights; its penalty is expected inside ``model``.
+    model : Quadratic
+        Smooth part, in the change of the coefficients.
+    scores : array of shape (n, Q)
+        Scores before any change.
+    tol : float
+        Absolute complementarity and stationarity asked for, in units of the objective.
+    offset : float
+        How far above the kink the slacks start; small when the start is good.
+    """
+    target = problem.weight * problem.loss.slope_at_floor
+    xp = array_namespace(target)
+    total = float(2.0 * xp.sum(target))
+    at = _start(problem, scores, model.gradient.shape, offset)
+    best, since = float("inf"), 0
+    for n_iter in range(1, max_iter + 1):
+        comp = at.complementarity()
+        newton = _Newton(problem, model, at)
+        left = comp + newton.residual()
+        if progress is not None:
+            progress(left)
+        if left <= tol or comp <= 1e-15 * total:
+            return Inner(at.change, at.scores, at.alpha / problem.weight, n_iter, True)
+        # rounding errors set an end to what can be reached: stop when nothing improves
+        best, since = (left, 0) if left < 0.9 * best else (best, since + 1)
+        if since >= 3:
+            break
+        _advance(at, _corrected(newton, target, comp / total), problem)
+    return Inner(at.change, at.scores, at.alpha / problem.weight, n_iter, False)
+
+
+def _advance(at: _Iterate, d: _Direction, problem: Problem) -> None:
+    t = min(1.0, _BACK_OFF * d.length)
+    at.change = at.change + t * d.change
+    at.scores = at.scores + t * d.scores
+    at.u = problem.margins.margin(at.scores)
+    at.xi = at.xi + t * d.xi
+    at.p = at.p + t * d.p
+    at.q = at.q + t * d.xi
+    at.alpha = at.alpha + t * d.alpha
+    at.beta = at.beta + t * d.beta

@@ -1,0 +1,135 @@
+r"""Newton's method on a smoothed kink: §4.1 of Hérault & Grandvalet (2007).
+
+The paper proposes to round the kink off by a polynomial (after Chapelle, 2007) and to run
+Newton-Raphson in the primal. Here the rounding is C² (:class:`grayzone.losses.SmoothedLogistic`) and
+its width shrinks until the duality gap of the *exact* problem is as small as asked. The
+slopes of the smoothed loss are the dual point.
+
+Systems are solved by Cholesky factors where the Hessian fits, and by preconditioned conjugate
+gradients where it does not (sparse data with 10^5 features), never forming a d x d matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from grayzone.losses import SmoothedLogistic, output_pairs
+from grayzone.solvers._linalg import conjugate_gradients, factorise, level
+from grayzone.solvers._problem import Problem, State
+from grayzone.solvers._start import prior_coef
+
+Array = Any
+
+# Coefficients up to which a Hessian is formed: 3000^2 doubles are 72 MB.
+MAX_FACTORISED = 3000
+_SHRINK = 0.2
+_MAX_CG = 500
+
+
+@dataclass(frozen=True)
+class _Smoothing:
+    width: float
+    before: float  # the width of the step before: larger where it was just narrowed
+    trust: float = 0.1  # relative residual asked of conjugate gradients
+
+
+class Primal:
+    """The solver."""
+
+    def init(self, problem: Problem, start: Array | None) -> State:
+        """Start from given coefficients or the class priors, with a wide rounding."""
+        coef = prior_coef(problem) if start is None else start
+        scores = problem.design.scores(coef)
+        width = 1.0 if np.any(np.isfinite(problem.loss.floor)) else 0.0
+        slope = problem.loss.slope(problem.margins.margin(scores))
+        return State(coef, scores, slope, memory=_Smoothing(width, width))
+
+    def step(self, problem: Problem, state: State, tol: float) -> State:
+        """One Newton step on the smoothed objective; narrow the rounding when it is what limits."""
+        smoothing: _Smoothing = state.memory
+        loss = SmoothedLogistic(problem.loss, smoothing.width) if smoothing.width else problem.loss
+        u = problem.margins.margin(state.scores)
+        narrowed = smoothing.width < smoothing.before
+        at = _carried(problem, u, smoothing) if narrowed else u
+        slope, bend = loss.slope(at), loss.curvature(at)
+        pull = slope + bend * (u - at)
+        gradient = problem.gradient(state.scores, pull) + problem.shrinkage(state.coef)
+        change = _newton_direction(problem, state.scores, slope, bend, gradient, smoothing.trust)
+        moved = problem.design.scores(change)
+        promised = -float(np.sum(gradient * change))
+        t = 1.0 if narrowed else _search(problem, state, loss, change, moved, promised)
+        scores = state.scores + t * moved
+        coef = state.coef + t * change
+        u = problem.margins.margin(scores)
+        multipliers = loss.slope(u)
+        rounding = float(problem.weight @ problem.loss.fenchel_young(u, multipliers))
+        scale = tol * problem.primal(coef, u)
+        # far from the optimum of this width there is nothing to certify and no reason to narrow
+        settled = not narrowed and promised <= max(0.1 * rounding, 1e-3 * scale)
+        return State(
+            coef,
+            scores,
+            multipliers,
+            memory=_next(smoothing, settled, promised * tol / scale),
+            settled=settled,
+            stalled=t == 0.0 or (settled and smoothing.width < 1e-15),
+        )
+
+
+def _carried(problem: Problem, u: Array, smoothing: _Smoothing) -> Array:
+    """Where margins on the rounded piece go when it narrows: to the same place on the new one.
+
+    Their slopes, the dual variables, are then unchanged. Newton steps from margins left where they
+    were would find most of them off the new piece, and start all over.
+    """
+    floor = problem.loss.floor
+    bent = np.isfinite(floor) & (np.abs(u - floor) < smoothing.before)
+    distance = np.where(bent, u - floor, 0.0)
+    ratio = smoothing.width / smoothing.before
+    return np.where(bent, u - (1.0 - ratio) * distance, u)
+
+
+def _search(
+    problem: Problem, state: State, loss: Any, change: Array, moved: Array, promised: float
+) -> float:
+    def slope_at(t: float) -> float:
+        scores = state.scores + t * moved
+        a = loss.slope(problem.margins.margin(scores))
+        fit = float(np.sum(problem.weight * a * problem.margins.push(scores, moved)))
+        return fit + float(np.sum(change * problem.shrinkage(state.coef + t * change)))
+
+    return level(slope_at, -promised)
+
+
+def _next(smoothing: _Smoothing, settled: bool, promised: float) -> _Smoothing:
+    width = smoothing.width * (_SHRINK if settled else 1.0)
+    trust = min(0.1, max(1e-3, sqrt(max(promised, 0.0))))
+    return _Smoothing(width, smoothing.width, trust)
+
+
+def _newton_direction(
+    problem: Problem, scores: Array, slope: Array, bend: Array, gradient: Array, trust: float
+) -> Array:
+    w = problem.weight
+    omega, a = w * bend, w * slope
+    if gradient.size <= MAX_FACTORISED:
+        H = problem.hessian(scores, omega, a)
+        H[np.diag_indices_from(H)] += problem.ridge()
+        return -factorise(H)(gradient.ravel()).reshape(gradient.shape)
+
+    design, margins = problem.design, problem.margins
+
+    def product(v: Array) -> Array:
+        bent = margins.curve(scores, omega, a, design.scores(v))
+        return design.gradient(bent) + problem.shrinkage(v)
+
+    pairs = output_pairs(problem.n_outputs)
+    squares = [i for i, (k, m) in enumerate(pairs) if k == m]
+    diagonal = design.square_sums(margins.second_order(scores, omega, a)[:, squares])
+    diagonal += problem.ridge().reshape(diagonal.shape)
+    diagonal += 1e-12 * diagonal.max()
+    return -conjugate_gradients(product, gradient, diagonal, trust, _MAX_CG)

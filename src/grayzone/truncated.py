@@ -1,0 +1,444 @@
+"""Truncated ("lazy") logistic regression: likelihood where decisions are made."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from grayzone._validation import (
+    all_or_nothing,
+    binary_zone,
+    check_choice,
+    check_number,
+    class_caps,
+    floor_of,
+    row_weights,
+)
+from grayzone.decision import bayes_decision, cost_matrix, threshold_from_costs
+from grayzone.designs import as_design
+from grayzone.losses import Ramp, SignedMargin, SoftmaxMargin, TruncatedLogistic, sigmoid
+from grayzone.solvers import Problem, Solution, Status, minimise
+from grayzone.solvers.ramp import descend_ramp
+
+Array = Any
+
+
+class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
+    r"""Logistic regression fitted for a decision: exact in a gray zone, sparse outside it.
+
+    Minimises criterion (8) of Hérault & Grandvalet [1]_,
+
+    .. math:: \sum_i w_i \log\bigl(1 + e^{\max(-y_i (f(x_i) + b),\, F_i)}\bigr)
+              + \tfrac{1}{2C} \|f\|^2,
+
+    the log-likelihood truncated outside the zone :math:`[p_{\min}, p_{\max}]`:
+    :math:`F_i = -\mathrm{logit}(p_{\max})` for positive rows and :math:`\mathrm{logit}(p_{\min})` for
+    negative ones. Rows that are already on the right side of the zone have no influence, so
+    that the fit spends itself where decisions are taken, and few rows carry the model.
+    With K > 2 classes the loss is the multinomial one with a cap on each class,
+    :math:`\max(-\log p_y, -\log \mathrm{cap}_y)`.
+
+    Probabilities are faithful inside the zone and say only "beyond" outside it;
+    ``predict_proba`` is a proper, monotone probability everywhere.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse strength of the penalty, as in ``SVC`` and ``LogisticRegression``.
+    zone : float, pair, mapping, array or None, default=1.0
+        Where probabilities have to be right. For two classes a float h > 0 is
+        :math:`\sigma(\mathrm{logit}(\mathrm{threshold}) \pm h)`, that is (.27, .73) for h = 1 at
+        threshold .5; a pair is ``(p_min, p_max)``; None is (0, 1), plain logistic
+        regression, which is not sparse. For more classes a float gives every class the cap
+        :math:`\sigma(h)`, a mapping or array gives each its own.
+    costs : None, "balanced", mapping or array of shape (K, K), default=None
+        Costs of errors: None is 0/1, "balanced" puts the threshold at the class prior, a
+        mapping is ``{label: cost of misclassifying it}``, an array ``cost[true, predicted]``.
+        ``predict`` minimises the expected cost: for two classes rule (1), positive if and only
+        if :math:`p \ge C^- / (C^+ + C^-)`.
+    kernel : {"linear"}, default="linear"
+        Kernel of f.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Width of kernels that have one; the linear kernel has none.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Independent term of the polynomial and sigmoid kernels.
+    loss : {"truncated", "ramp"}, default="truncated"
+        "ramp" also saturates the other side (§3.3 of [1]_): rows beyond the far end of the zone are
+        given up. Not convex: started from the convex fit, a local optimum.
+    cache_size : float, default=1000
+        Megabytes that kernel blocks may take; not used by the linear kernel.
+    fit_intercept : bool, default=True
+        Whether to fit an (unpenalised) intercept.
+    class_weight : mapping, "balanced" or None, default=None
+        Weights of the classes in the loss. For costs of *decisions* use ``costs``.
+    solver : {"auto", "active-set", "primal"}, default="auto"
+        "auto" is a decomposed Newton method with an interior point near the kink, or
+        conjugate gradients where there are too many features for a Hessian. "active-set" is the
+        paper's dual algorithm (§4.2, two classes, small data), "primal" its smoothed Newton
+        method (§4.1); all three reach the same optimum.
+    tol : float, default=1e-6
+        Relative duality gap at which a fit may stop.
+    max_iter : int, default=1000
+        Most iterations of the solver.
+    warm_start : bool, default=False
+        Start from the previous solution where its shape fits.
+    random_state : int, RandomState instance or None, default=None
+        Draws the subsets from which large fits start; the optimum does not depend on it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        Class labels; ``classes_[1]`` is the positive one of two.
+    coef_ : ndarray of shape (1, n_features) or (K, n_features)
+        Coefficients of the log-odds (two classes) or of the K scores.
+    intercept_ : ndarray of shape (1,) or (K,)
+        Intercepts.
+    zone_ : tuple of two floats, or ndarray of shape (K,)
+        The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
+    threshold_ : float or None
+        Decision threshold of two classes; None for more.
+    cost_matrix_ : ndarray of shape (K, K)
+        ``cost[true, predicted]``.
+    support_ : ndarray of shape (n_support,)
+        Rows with a multiplier > 0; no other row has any influence on the solution.
+    support_vectors_ : {array, sparse array} of shape (n_support, n_features)
+        Those rows of X. Taken from the training data when asked for, not stored: a linear
+        model does not need them. They do not survive pickling.
+    dual_coef_ : ndarray of shape (1, n_support) or (K, n_support)
+        Signed dual variables times C, so that ``coef_`` is ``dual_coef_ @ support_vectors_``, to
+        within the duality gap, as in ``SVC``.
+    partition_ : ndarray of shape (n_samples,)
+        Table 1 of [1]_: 0 saturated, 1 on the hinge, 2 logarithmic.
+    objective_ : float
+        Criterion (8), summed and weighted.
+    dual_gap_ : float
+        Certificate: (P - D) / P at ``coef_`` and ``dual_coef_``. With ``loss="ramp"``, that
+        of the convex problem on the rows not given up.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Features seen in fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where X has names that are all strings.
+
+    References
+    ----------
+    .. [1] Hérault, R. & Grandvalet, Y. (2007). Sparse probabilistic classifiers. ICML.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from grayzone import TruncatedLogisticRegression
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = TruncatedLogisticRegression(costs={0: 5, 1: 1}).fit(scale(X), y)
+    >>> round(clf.threshold_, 3), clf.support_.size < len(y) / 3, clf.dual_gap_ < 1e-6
+    (0.833, True, True)
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        zone: Any = 1.0,
+        costs: Any = None,
+        kernel: str = "linear",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        loss: str = "truncated",
+        cache_size: float = 1000,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.zone = zone
+        self.costs = costs
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.loss = loss
+        self.cache_size = cache_size
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    @all_or_nothing
+    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+        """Fit the model; on any error or interruption the estimator stays as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, dense or CSR/CSC, single or double precision; never copied whole when it
+            is of these kinds already.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row's loss.
+
+        Returns
+        -------
+        self : TruncatedLogisticRegression
+            The fitted estimator.
+        """
+        self._check_parameters()
+        X, y = validate_data(
+            self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32]
+        )
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+        sample_weight, weight = row_weights(sample_weight, self.class_weight, classes, codes)
+        used = np.flatnonzero(weight > 0)
+        _check_two_classes(classes, codes[used])
+        prior = np.bincount(codes, sample_weight, minlength=len(classes))
+        self._set_decision(classes, prior / prior.sum())
+        floors, ceilings = self._saturation()
+        # rows without weight are rows that are not there
+        rows = slice(None) if used.size == codes.size else used
+        problem = Problem(
+            as_design(X[rows], self.fit_intercept),
+            _margin_map(codes[rows], len(classes)),
+            TruncatedLogistic(floors[codes[rows]]),
+            weight[rows],
+            1.0 / self.C,
+        )
+        ceiling = None if ceilings is None else ceilings[codes[rows]]
+        self._solve(problem, ceiling, used, codes.size)
+        self._fit_X = X
+        return self
+
+    def _check_parameters(self) -> None:
+        check_number("C", self.C, above=0.0)
+        check_number("tol", self.tol, above=0.0)
+        check_number("max_iter", self.max_iter, least=1)
+        check_number("cache_size", self.cache_size, above=0.0)
+        check_choice("kernel", self.kernel, ("linear",))
+        check_choice("loss", self.loss, ("truncated", "ramp"))
+        check_choice("solver", self.solver, ("auto", "active-set", "primal"))
+
+    def _set_decision(self, classes: Array, prior: Array) -> None:
+        """Costs, threshold and zone: what the fit is for."""
+        self._previous_classes = getattr(self, "classes_", None)
+        self.classes_ = classes
+        self.cost_matrix_ = cost_matrix(self.costs, classes, prior)
+        if len(classes) == 2:
+            self.threshold_ = threshold_from_costs(self.costs, classes, prior)
+            self.zone_ = binary_zone(self.zone, self.threshold_)
+        else:
+            self.threshold_ = None
+            self.zone_ = class_caps(self.zone, classes)
+
+    def _saturation(self) -> tuple[Array, Array | None]:
+        """Floors F of each class, and ceilings G for the ramp."""
+        caps = self.zone_
+        if len(self.classes_) == 2:
+            p_min, p_max = self.zone_
+            caps = np.array([1.0 - p_min, p_max])
+            floors = np.array([-floor_of(p_min), floor_of(p_max)])
+        else:
+            floors = floor_of(caps)
+        if self.loss == "truncated":
+            return floors, None
+        # A row is given up where another class is as certain as its own cap would have it: for
+        # two classes, positive rows below p_min and negative rows above p_max.
+        others = np.where(np.eye(len(caps), dtype=bool), -np.inf, -floors[None, :])
+        ceilings = others.max(axis=1)
+        if not np.all(np.isfinite(ceilings)):
+            raise ValueError(
+                f"loss='ramp' saturates both sides and needs a zone inside (0, 1); got "
+                f"zone={self.zone!r}."
+            )
+        return floors, ceilings
+
+    def _solve(self, problem: Problem, ceiling: Array | None, used: Array, n: int) -> None:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+
+        def convex(part: Problem, start: Array | None) -> Solution:
+            return minimise(
+                part, self.solver, tol=self.tol, max_iter=self.max_iter, start=start, seed=seed
+            )
+
+        start = self._warm_coef(problem)
+        if ceiling is None:
+            found = convex(problem, start)
+            objective, n_iter = found.certificate.primal, found.n_iter
+        else:
+            ramp = descend_ramp(problem, Ramp(problem.loss.floor, ceiling), convex, start=start)
+            found, used = ramp.convex, used[ramp.kept]
+            problem = problem.take(ramp.kept) if ramp.kept.size < problem.weight.size else problem
+            objective, n_iter = ramp.objectives[-1], ramp.n_iter
+        self._expose(problem, found, used, n)
+        self.objective_, self.n_iter_ = objective, n_iter
+        if found.status is not Status.CONVERGED:
+            warnings.warn(
+                f"The fit stopped at a relative duality gap of {self.dual_gap_:.2e}, above "
+                f"tol={self.tol:g}: {found.status.value}. Scale the features, raise max_iter "
+                f"(now {self.max_iter}) or tol, or lower C.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _warm_coef(self, problem: Problem) -> Array | None:
+        previous = self.__dict__.pop("_previous_classes")
+        if not (self.warm_start and previous is not None and hasattr(self, "coef_")):
+            return None
+        shape = (problem.n_outputs, problem.design.n_features)
+        if self.coef_.shape != shape or not np.array_equal(previous, self.classes_):
+            return None
+        if not self.fit_intercept:
+            return self.coef_.astype(np.float64)
+        return np.column_stack([self.coef_, self.intercept_]).astype(np.float64)
+
+    def _expose(self, problem: Problem, found: Solution, used: Array, n: int) -> None:
+        """Turn a solution on rows ``used`` of n into fitted attributes."""
+        d = problem.design.n_features
+        self.coef_ = np.ascontiguousarray(found.coef[:, :d])
+        has_intercept = problem.design.fit_intercept
+        self.intercept_ = found.coef[:, d].copy() if has_intercept else np.zeros(problem.n_outputs)
+        certificate = found.certificate
+        self.dual_gap_ = certificate.relative
+        duals = certificate.duals
+        active = np.any(duals != 0.0, axis=1)
+        self.support_ = used[active]
+        self.dual_coef_ = -self.C * (problem.weight[active, None] * duals[active]).T
+        hinge = found.multipliers <= problem.loss.slope_at_floor
+        self.partition_ = np.zeros(n, dtype=np.int8)
+        self.partition_[used] = np.where(active, np.where(hinge, 1, 2), 0)
+
+    @property
+    def support_vectors_(self) -> Array:
+        """Training rows with a multiplier > 0."""
+        check_is_fitted(self)
+        if "_fit_X" not in vars(self):
+            raise AttributeError(
+                "support_vectors_ is read from the training data, which a linear model does not "
+                "keep when pickled; index your data with support_ instead."
+            )
+        return self._fit_X[self.support_]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the training data out: a linear model is its coefficients."""
+        state = super().__getstate__().copy()
+        state.pop("_fit_X", None)
+        return state
+
+    def decision_function(self, X: Array) -> Array:
+        """Log-odds of the positive class, or the K scores.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, K)
+            The log-odds are zero at probability one half, whatever the threshold is.
+        """
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], reset=False
+        )
+        scores = as_design(X, fit_intercept=True).scores(
+            np.column_stack([self.coef_, self.intercept_])
+        )
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: Array) -> Array:
+        """Class probabilities, faithful inside the zone.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, K)
+            One column a class. Beyond the zone a probability says only on which side it lies.
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([sigmoid(-scores), sigmoid(scores)])
+        e = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    def predict_log_proba(self, X: Array) -> Array:
+        """Logarithm of the class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, K)
+            Finite also where a probability underflows.
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.column_stack([np.zeros_like(scores), scores])
+        return scores - np.logaddexp.reduce(scores, axis=1)[:, None]
+
+    def predict(self, X: Array) -> Array:
+        """Decide with the least expected cost.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Labels. For two classes rule (1): positive if and only if p >= ``threshold_``.
+        """
+        proba = self.predict_proba(X)
+        return self.classes_[bayes_decision(proba, self.cost_matrix_)]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _check_two_classes(classes: Array, codes: Array) -> None:
+    present = np.unique(codes)
+    if present.size < 2:
+        raise ValueError(
+            f"A classifier needs at least two classes with a positive weight; got one class: "
+            f"{classes[present].tolist()}."
+        )
+    if present.size < classes.size:
+        absent = np.setdiff1d(np.arange(classes.size), present)
+        raise ValueError(
+            f"All rows of the classes {classes[absent].tolist()} have weight zero; leave these "
+            "rows out or give them a positive weight."
+        )
+
+
+def _margin_map(codes: Array, n_classes: int) -> SignedMargin | SoftmaxMargin:
+    if n_classes == 2:
+        return SignedMargin(np.where(codes == 1, 1.0, -1.0))
+    return SoftmaxMargin(codes[:, None] == np.arange(n_classes))

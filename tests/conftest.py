@@ -1,0 +1,70 @@
+"""What every test shares: one BLAS thread a process, hypothesis profiles, data sets."""
+
+import functools
+import os
+from pathlib import Path
+
+# Workers are processes (pytest-xdist): threads on top of them would fight for the same cores.
+# Set before NumPy is imported, or its libraries have already started their threads.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["MKL_NUM_THREADS"] = "1"
+os.environ["MPLBACKEND"] = "Agg"
+
+import hypothesis
+import numpy as np
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# A busy machine is no reason to fail: no deadlines, no complaint about slow generation.
+COMMON = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("dev", **COMMON)
+# In CI the same examples every time, so that a failure belongs to the change that shows it.
+hypothesis.settings.register_profile("ci", derandomize=True, database=None, **COMMON)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(scope="session")
+def data_dir():
+    """Folder of the real data sets; tests that need it are skipped where there is none."""
+    folder = Path(os.environ.get("GRAYZONE_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no data sets in {folder}; set GRAYZONE_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def load(data_dir):
+    """Loader of real data sets by name, cached: ``X, y = load("sonar")``.
+
+    Sets that come as two parts are asked for by part: ``load("mnist", "train")``. The arrays are
+    read-only, because all tests share them.
+    """
+
+    @functools.cache
+    def load(name, part=None):
+        archive = data_dir / f"{name}.npz"
+        if archive.exists():
+            suffix = "" if part is None else f"_{part}"
+            with np.load(archive) as arrays:
+                X, y = arrays["X" + suffix], arrays["y" + suffix]
+        else:
+            X, y = read_table(data_dir, name)
+        X.setflags(write=False)
+        y.setflags(write=False)
+        return X, y
+
+    return load
+
+
+def read_table(folder, name):
+    """Read a CSV file with a `label` column; incomplete rows are left out."""
+    for path in (folder / f"{name}.csv", folder / f"{name}.csv.gz"):
+        if path.exists():
+            table = pd.read_csv(path).dropna()
+            return table.drop(columns="label").to_numpy(copy=True), table["label"].to_numpy(
+                copy=True
+            )
+    pytest.skip(f"no data set {name!r} in {folder}")

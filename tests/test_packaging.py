@@ -1,0 +1,109 @@
+"""What a user gets by installing: the README's example, light imports, types, documentation."""
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from importlib import metadata, resources
+from pathlib import Path
+
+import pytest
+
+import grayzone
+from grayzone.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = {"cvxpy", "dask", "glum", "matplotlib", "numba", "pandas", "polars", "rich", "torch"}
+BENCHMARKS = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "benchmarks").rglob("*.py")
+    if path.name != "__init__.py"
+)
+DOCUMENTED = [
+    name
+    for name in grayzone.__all__
+    if inspect.isclass(getattr(grayzone, name)) or callable(getattr(grayzone, name))
+]
+
+
+def python(*arguments):
+    """Run a fresh interpreter and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def readme_blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+
+
+def heavy_imports(statement):
+    code = f"import sys; {statement}; print(*{HEAVY} & set(sys.modules))"
+    return set(python("-c", code).split())
+
+
+def test_readme_example_runs_and_prints_the_threshold(capsys):
+    (example,) = readme_blocks("python")
+    exec(compile(example, "README.md", "exec"), {})
+    printed = capsys.readouterr().out.split("\n")
+    assert float(printed[0]) == pytest.approx(5 / 6)
+
+
+def test_readme_commands_are_one_line_each():
+    commands = readme_blocks("bash")
+    assert len(commands) == 2
+    assert all(command.count("\n") == 1 for command in commands)
+
+
+def test_import_is_light():
+    # scikit-learn imports pandas by itself where that is installed.
+    unavoidable = heavy_imports("import sklearn.linear_model")
+    assert heavy_imports("import grayzone") <= unavoidable
+
+
+def test_type_information_ships():
+    assert resources.files("grayzone").joinpath("py.typed").is_file()
+
+
+def test_versions_agree():
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest is not None
+    assert newest[1] == grayzone.__version__ == metadata.version("grayzone")
+
+
+def test_public_names_exist_and_are_listed_once():
+    assert len(set(grayzone.__all__)) == len(grayzone.__all__)
+    assert set(grayzone.__all__) <= set(dir(grayzone))
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_public_names_have_an_example(name):
+    documentation = inspect.getdoc(getattr(grayzone, name)) or ""
+    assert re.search(r"^Examples\n-{8}\n.*>>> ", documentation, re.M | re.S)
+
+
+def test_demo_explains_itself(capsys):
+    assert main(["--costs", "9", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "9 / (9 + 1)" not in printed  # the rule divides by the cost of the *other* mistake
+    for sentence in ("1 / (9 + 1) = 0.100", "define the model", "certificate", "inside the zone"):
+        assert sentence in printed
+
+
+@pytest.mark.parametrize("cost", ["0", "-1", "inf", "nan", "five"])
+def test_demo_refuses_impossible_costs(cost, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["--costs", "5", cost])
+    assert "a cost must be a finite number above 0" in capsys.readouterr().err
+
+
+def test_demo_runs_as_a_module():
+    assert "--costs" in python("-m", "grayzone", "--help")
+
+
+@pytest.mark.parametrize("module", BENCHMARKS)
+def test_benchmarks_can_be_imported(module):
+    importlib.import_module(module)

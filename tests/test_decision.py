@@ -370,7 +370,7 @@ def test_zone_is_symmetric_in_log_odds(threshold, width):
     assert logit(high) == pytest.approx(logit(threshold) + width, rel=1e-6, abs=slack)
 
 
-@given(st.floats(1e-12, 1 - 1e-12), st.floats(1e-6, 40), st.floats(1e-6, 40))
+@given(st.floats(1e-12, 1 - 1e-6), st.floats(1e-6, 40), st.floats(1e-6, 40))
 def test_wider_zones_contain_narrower_ones(threshold, a, b):
     narrow, wide = sorted([a, b])
     (low, high), (lower, higher) = zone_around(threshold, narrow), zone_around(threshold, wide)
@@ -394,7 +394,15 @@ def test_very_narrow_zones_still_hold_the_threshold(threshold, ulps):
     assert high - threshold == pytest.approx(ulps * np.spacing(threshold), rel=0.3)
 
 
-def test_zones_of_the_paper_and_the_design():
+def test_zones_of_less_than_a_rounding_error_still_hold_the_threshold():
+    rng = np.random.default_rng(0)
+    for threshold in rng.random(500):
+        width = 0.75 * np.spacing(threshold) / (threshold * (1 - threshold))
+        low, high = zone_around(threshold, width)
+        assert low < threshold < high
+
+
+def test_zones_by_value():
     np.testing.assert_allclose(zone_around(0.5), (0.26894142, 0.73105858), rtol=1e-7)
     assert zone_around(0.3, None) == (0.0, 1.0)
     assert zone_around(0.3, 1e6) == (0.0, 1.0)

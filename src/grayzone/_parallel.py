@@ -7,9 +7,12 @@ BLAS thread per worker and several workers is up to twice as fast.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
+from itertools import pairwise
 from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -34,8 +37,30 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
+_own_workers: ContextVar[int | None] = ContextVar("own_workers", default=None)
+
+
+@contextmanager
+def own_threads() -> Iterator[None]:
+    """Keep BLAS to one thread; the blocks of rows take over the threads it had.
+
+    Small BLAS calls on several threads lose more in waiting than they win, above all on
+    a busy machine. Limits that the user or joblib set on BLAS hold for the workers too.
+    """
+    workers = n_workers()
+    token = _own_workers.set(workers)
+    try:
+        with _blas().limit(limits=1):
+            yield
+    finally:
+        _own_workers.reset(token)
+
+
 def n_workers() -> int:
-    """Count the threads that BLAS may use now: limits set by the user or joblib hold here too."""
+    """Count the threads that may be used now."""
+    own = _own_workers.get()
+    if own is not None:
+        return own
     return max((lib["num_threads"] for lib in _blas().info()), default=1)
 
 
@@ -43,12 +68,11 @@ def split(n_rows: int, work: Callable[[int, int], T], *, worth: bool) -> list[T]
     """Call ``work(start, stop)`` on consecutive ranges of rows, one range a thread.
 
     The results come in the order of the rows, so that sums do not depend on timing. ``worth``
-    says whether the whole is worth the hand-over to threads (some 100 microseconds).
+    says whether the whole is worth the hand-over to threads (some 50 microseconds).
     """
     workers = n_workers() if worth else 1
     if workers == 1:
         return [work(0, n_rows)]
     edges = [n_rows * k // workers for k in range(workers + 1)]
-    with _blas().limit(limits=1):
-        rest = [_pool(workers - 1).submit(work, *e) for e in zip(edges[1:], edges[2:], strict=False)]
-        return [work(*edges[:2]), *(job.result() for job in rest)]
+    rest = [_pool(workers - 1).submit(work, *e) for e in pairwise(edges[1:])]
+    return [work(*edges[:2]), *(job.result() for job in rest)]

@@ -87,9 +87,7 @@ def checked_weights(sample_weight: Array, n: int) -> Array:
         raise ValueError(f"sample_weight must be finite; got {weights[row]} in row {row}.")
     if np.any(weights < 0):
         row = int(np.flatnonzero(weights < 0)[0])
-        raise ValueError(
-            f"sample_weight must not be negative; got {weights[row]:g} in row {row}."
-        )
+        raise ValueError(f"sample_weight must not be negative; got {weights[row]:g} in row {row}.")
     if not np.any(weights > 0):
         raise ValueError("sample_weight must have a positive entry; all are zero.")
     return weights

@@ -6,8 +6,9 @@ A design answers four questions and keeps its matrix to itself:
     (n, Q) scores of coefficients (Q, p); p counts the intercept, last, where there is one.
 ``gradient(residual)``
     (Q, p) transposed product of residuals (n, Q).
-``gram(weights, rows)``
-    (M, p, p) matrices, the sums of w x x' over these rows for weights (len(rows), M).
+``gram(weights, residual, rows)``
+    (M, p, p) matrices, the sums of w x x' over these rows for weights (len(rows), M), and the
+    transposed product of these rows with residuals (len(rows), Q), in one pass.
 ``take(rows)``
     the design of these rows.
 
@@ -18,7 +19,8 @@ its order, precision or storage (memory-mapped or not), and all sums are in doub
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,8 +81,14 @@ class Design(ABC):
         """Transposed product (Q, p) of residuals (n, Q)."""
 
     @abstractmethod
-    def gram(self, weights: Array, rows: Array | None = None) -> Array:
-        """Weighted Gram matrices (M, p, p) of the given rows, for weights (len(rows), M)."""
+    def gram(
+        self, weights: Array, residual: Array, rows: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Weighted Gram matrices (M, p, p) and transposed product (Q, p) of the given rows.
+
+        ``weights`` (len(rows), M) and ``residual`` (len(rows), Q) belong to ``rows``; both are
+        had from one reading of the data.
+        """
 
     @abstractmethod
     def square_sums(self, weights: Array) -> Array:
@@ -93,6 +101,10 @@ class Design(ABC):
     @abstractmethod
     def take(self, rows: Array) -> Design:
         """Design of these rows."""
+
+    @abstractmethod
+    def dense(self, rows: Array) -> Array:
+        """These rows as a dense (len(rows), p) array, with the intercept's column of ones."""
 
     @abstractmethod
     def inner(self, rows: Array, others: Array) -> Array:
@@ -114,36 +126,40 @@ def _double(block: Array) -> Array:
 class DenseDesign(Design):
     """A dense matrix of any array API namespace, C or Fortran order, any floating precision."""
 
+    @cached_property
     def _whole_products(self) -> bool:
         """Whether BLAS can multiply X as it lies, with no hidden copy."""
         X = self.X
-        return (
-            is_numpy_array(X)
-            and X.dtype == np.float64
-            and (X.flags.c_contiguous or X.flags.f_contiguous)
-        )
+        contiguous = is_numpy_array(X) and (X.flags.c_contiguous or X.flags.f_contiguous)
+        return contiguous and X.dtype == np.float64
 
     def scores(self, coef: Array) -> Array:
         xp = array_namespace(coef)
         d = self.n_features
         slopes = coef[:, :d].T
-        if self._whole_products():
-            out = self.X @ np.ascontiguousarray(slopes)
+        if self._whole_products:
+            parts = self._split(lambda a, b: self.X[a:b] @ slopes)
+            out = parts[0] if len(parts) == 1 else np.concatenate(parts)
         else:
             out = xp.concat([xp.matmul(_double(self.X[a:b, :]), slopes) for a, b in self.blocks()])
         return out + coef[:, d] if self.fit_intercept else out
 
     def gradient(self, residual: Array) -> Array:
         xp = array_namespace(residual)
-        if self._whole_products():
-            slopes = residual.T @ self.X
+        if self._whole_products:
+            slopes = sum(self._split(lambda a, b: residual[a:b].T @ self.X[a:b]))
         else:
             slopes = sum(
                 xp.matmul(residual[a:b, :].T, _double(self.X[a:b, :])) for a, b in self.blocks()
             )
         return self._append_sums(slopes, residual)
 
-    def gram(self, weights: Array, rows: Array | None = None) -> Array:
+    def _split(self, work: Callable[[int, int], Array]) -> list[Array]:
+        return split(self.n_rows, work, worth=self.X.size > _WORTH_A_THREAD // 8)
+
+    def gram(
+        self, weights: Array, residual: Array, rows: Array | None = None
+    ) -> tuple[Array, Array]:
         xp = array_namespace(weights)
         n, p, m = weights.shape[0], self.n_coef, weights.shape[1]
         # a multinomial Hessian has weights of both signs, a binary one has not
@@ -152,28 +168,35 @@ class DenseDesign(Design):
             weights = np.sqrt(weights)
         part = self._gram_rooted if rooted else self._gram_signed
 
-        def work(start: int, stop: int) -> Array:
-            return part(weights, rows, start, stop)
+        def work(start: int, stop: int) -> tuple[Array, Array]:
+            return part(weights, residual, rows, start, stop)
 
         worth = is_numpy_array(self.X) and n * p * p * m > _WORTH_A_THREAD
-        return sum(split(n, work, worth=worth))
+        grams, pulls = zip(*split(n, work, worth=worth), strict=True)
+        return sum(grams), self._append_sums(sum(pulls), residual)
 
-    def _gram_signed(self, weights: Array, rows: Array | None, start: int, stop: int) -> Array:
+    def _gram_signed(
+        self, weights: Array, residual: Array, rows: Array | None, start: int, stop: int
+    ) -> tuple[Array, Array]:
         xp = array_namespace(self.X)
         p, m = self.n_coef, weights.shape[1]
         total = xp.zeros((p, m * p), dtype=xp.float64)
+        pulled = xp.zeros((residual.shape[1], self.n_features), dtype=xp.float64)
         for a, b in self.blocks(start, stop, copies=m):
-            block = self.X[a:b, :] if rows is None else xp.take(self.X, rows[a:b], axis=0)
-            block = _double(block)
+            block = _double(self.X[a:b, :] if rows is None else xp.take(self.X, rows[a:b], axis=0))
+            pulled += xp.matmul(residual[a:b, :].T, block)
             if self.fit_intercept:
                 block = xp.concat([block, xp.ones((b - a, 1), dtype=xp.float64)], axis=1)
             scaled = xp.reshape(weights[a:b, :, None] * block[:, None, :], (b - a, m * p))
             total += xp.matmul(block.T, scaled)
-        return xp.permute_dims(xp.reshape(total, (p, m, p)), (1, 0, 2))
+        return xp.permute_dims(xp.reshape(total, (p, m, p)), (1, 0, 2)), pulled
 
-    def _gram_rooted(self, root: Array, rows: Array | None, start: int, stop: int) -> Array:
+    def _gram_rooted(
+        self, root: Array, residual: Array, rows: Array | None, start: int, stop: int
+    ) -> tuple[Array, Array]:
         """The same from square roots of weights: one operand twice halves the work (syrk)."""
         total = np.zeros((1, self.n_coef, self.n_coef))
+        pulled = np.zeros((residual.shape[1], self.n_features))
         buffer = np.empty((min(self.block_rows, stop - start), self.n_coef))
         for a, b in self.blocks(start, stop):
             block = self.X[a:b] if rows is None else self.X[rows[a:b]]
@@ -182,7 +205,8 @@ class DenseDesign(Design):
             if self.fit_intercept:
                 scaled[:, -1:] = root[a:b]
             total[0] += scaled.T @ scaled
-        return total
+            pulled += residual[a:b].T @ block
+        return total, pulled
 
     def square_sums(self, weights: Array) -> Array:
         xp = array_namespace(weights)
@@ -198,6 +222,13 @@ class DenseDesign(Design):
     def take(self, rows: Array) -> DenseDesign:
         xp = array_namespace(self.X)
         return DenseDesign(_double(xp.take(self.X, rows, axis=0)), self.fit_intercept)
+
+    def dense(self, rows: Array) -> Array:
+        xp = array_namespace(self.X)
+        block = _double(xp.take(self.X, rows, axis=0))
+        if not self.fit_intercept:
+            return block
+        return xp.concat([block, xp.ones((block.shape[0], 1), dtype=xp.float64)], axis=1)
 
     def inner(self, rows: Array, others: Array) -> Array:
         xp = array_namespace(self.X)
@@ -216,11 +247,11 @@ class SparseDesign(Design):
     def gradient(self, residual: Array) -> Array:
         return self._append_sums(np.asarray(self.X.T @ residual).T, residual)
 
-    def gram(self, weights: Array, rows: Array | None = None) -> Array:
+    def gram(
+        self, weights: Array, residual: Array, rows: Array | None = None
+    ) -> tuple[Array, Array]:
         if rows is not None:
-            full = np.zeros((self.n_rows, weights.shape[1]))
-            full[rows] = weights
-            weights = full
+            weights, residual = self._scatter(weights, rows), self._scatter(residual, rows)
         d = self.n_features
         G = np.empty((weights.shape[1], self.n_coef, self.n_coef))
         fill = self._gram_by_rows if self.X.format == "csr" else self._gram_by_columns
@@ -228,7 +259,12 @@ class SparseDesign(Design):
         if self.fit_intercept:
             G[:, d, :d] = G[:, :d, d] = np.asarray(self.X.T @ weights).T
             G[:, d, d] = weights.sum(axis=0)
-        return G
+        return G, self.gradient(residual)
+
+    def _scatter(self, values: Array, rows: Array) -> Array:
+        full = np.zeros((self.n_rows, values.shape[1]))
+        full[rows] = values
+        return full
 
     def _gram_by_rows(self, weights: Array) -> Array:
         """Through dense blocks of the rows that have a weight."""
@@ -272,6 +308,10 @@ class SparseDesign(Design):
 
     def take(self, rows: Array) -> Design:
         return SparseDesign(sp.csr_array(self.X[rows]), self.fit_intercept)
+
+    def dense(self, rows: Array) -> Array:
+        block = self.X[rows].toarray().astype(np.float64, copy=False)
+        return np.column_stack([block, np.ones(len(rows))]) if self.fit_intercept else block
 
     def inner(self, rows: Array, others: Array) -> Array:
         return (self.X[rows] @ self.X[others].T).toarray().astype(np.float64, copy=False)

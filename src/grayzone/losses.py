@@ -19,6 +19,7 @@ References
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -43,7 +44,8 @@ Array = Any  # an array of any array API namespace
 def softplus(u: Array) -> Array:
     """Log(1 + exp(u)) without overflow, relative accuracy kept for very negative u."""
     xp = array_namespace(u)
-    return xp.clip(u, min=0.0) + xp.log1p(xp.exp(-xp.abs(u)))
+    size = xp.abs(u)
+    return 0.5 * (u + size) + xp.log1p(xp.exp(-size))
 
 
 def sigmoid(u: Array) -> Array:
@@ -109,10 +111,17 @@ class TruncatedLogistic:
 
     def __init__(self, floor: Array) -> None:
         self.floor = floor
-        self.slope_at_floor = sigmoid(floor)
-        xp = array_namespace(floor)
-        # a * F is never formed with an infinite F: a = 0 there, and 0 * inf is not 0.
-        self._finite_floor = xp.where(xp.isfinite(floor), floor, 0.0)
+
+    @cached_property
+    def slope_at_floor(self) -> Array:
+        """Largest slope on the kink, sigma(F); 0 where there is no kink."""
+        return sigmoid(self.floor)
+
+    @cached_property
+    def finite_floor(self) -> Array:
+        """Floors, 0 where infinite: a F is never formed with an infinite F, as 0 inf is not 0."""
+        xp = array_namespace(self.floor)
+        return xp.where(xp.isfinite(self.floor), self.floor, 0.0)
 
     def take(self, rows: Array) -> TruncatedLogistic:
         """Give the loss of these rows."""
@@ -128,9 +137,16 @@ class TruncatedLogistic:
 
     def curvature(self, u: Array) -> Array:
         """Second derivative away from the kink; 0 on its left side and on it."""
+        return self.slopes(u)[1]
+
+    def slopes(self, u: Array) -> tuple[Array, Array]:
+        """Slope and curvature, for the price of one exponential."""
         xp = array_namespace(u)
         e = xp.exp(-xp.abs(u))
-        return xp.where(u > self.floor, e / (1.0 + e) ** 2, 0.0)
+        share = 1.0 / (1.0 + e)
+        active = u > self.floor
+        first = xp.where(active, xp.where(u >= 0, 1.0, e) * share, 0.0)
+        return first, xp.where(active, e * share * share, 0.0)
 
     def conjugate(self, a: Array) -> Array:
         r"""Convex conjugate :math:`h^*(a) = \sup_u\, a u - h(u)`, infinite outside [0, 1].
@@ -139,7 +155,7 @@ class TruncatedLogistic:
         :math:`a \log a + (1-a) \log(1-a)` above.
         """
         xp = array_namespace(a)
-        linear = a * self._finite_floor - softplus(self.floor)
+        linear = a * self.finite_floor - softplus(self.floor)
         inside = xp.clip(a, min=0.0, max=1.0)
         entropy = _xlogx(inside) + _xlogx(1.0 - inside)
         value = xp.where(a <= self.slope_at_floor, linear, entropy)
@@ -155,11 +171,11 @@ class TruncatedLogistic:
         s = self.slope_at_floor
         above = u > self.floor
         # a <= s: the conjugate is the line a F - h(F)
-        rise = xp.where(above, u - self._finite_floor, 0.0)
+        rise = xp.where(above, u - self.finite_floor, 0.0)
         # F = -inf leaves a = s = 0 here, and h(u) - 0 = softplus(u) is what remains
         bounded = xp.isfinite(self.floor)
         climb = xp.where(bounded, _bernoulli_bregman(s, rise) + (s - a) * rise, softplus(u))
-        fall = a * xp.where(above | ~bounded, 0.0, self._finite_floor - u)
+        fall = a * xp.where(above | ~bounded, 0.0, self.finite_floor - u)
         low = xp.where(above, climb, fall)
         # a > s: Bernoulli distance between a and sigmoid(max(u, F)), and the ramp below F
         v = xp.maximum(u, self.floor)
@@ -213,34 +229,44 @@ class SmoothedLogistic:
         self.exact = exact
         self.width = width
 
-    def _rounded(self, u: Array) -> tuple[Array, Array, Array]:
-        """Margin after rounding, F + m(u - F), and the first two derivatives of m."""
+    def _bent(self, u: Array) -> tuple[Array, Array, Array]:
+        """Rows on the rounded piece, their place t in (-1, 1) on it, and their floors."""
         xp = array_namespace(u)
-        floor, eps = self.exact.floor, self.width
-        bent = xp.abs(u - self.exact._finite_floor) < eps
-        bent = bent & xp.isfinite(floor)
-        t = xp.where(bent, (u - self.exact._finite_floor) / eps, 0.0)
-        m = eps * (3 / 16 + t / 2 + 3 * t**2 / 8 - t**4 / 16)
-        sharp = u > floor
-        margin = xp.where(bent, self.exact._finite_floor + m, xp.maximum(u, floor))
-        first = xp.where(bent, 0.5 + 0.75 * (t - t**3 / 3), xp.where(sharp, 1.0, 0.0))
-        second = xp.where(bent, 0.75 * (1 - t**2) / eps, 0.0)
-        return margin, first, second
+        bent = xp.abs(u - self.exact.floor) < self.width
+        floor = self.exact.floor[bent]
+        return bent, (u[bent] - floor) / self.width, floor
+
+    def _rounded(self, t: Array, floor: Array) -> Array:
+        """Margin after rounding, F + m(u - F)."""
+        return floor + self.width * (3 / 16 + t / 2 + 3 * t**2 / 8 - t**4 / 16)
 
     def value(self, u: Array) -> Array:
         """Loss of each margin."""
-        return softplus(self._rounded(u)[0])
+        value = self.exact.value(u)
+        bent, t, floor = self._bent(u)
+        value[bent] = softplus(self._rounded(t, floor))
+        return value
 
     def slope(self, u: Array) -> Array:
         """First derivative."""
-        v, first, _ = self._rounded(u)
-        return sigmoid(v) * first
+        slope = self.exact.slope(u)
+        bent, t, floor = self._bent(u)
+        slope[bent] = sigmoid(self._rounded(t, floor)) * (0.5 + 0.75 * (t - t**3 / 3))
+        return slope
 
     def curvature(self, u: Array) -> Array:
         """Second derivative."""
-        v, first, second = self._rounded(u)
-        p = sigmoid(v)
-        return p * (sigmoid(-v) * first**2 + second)
+        return self.slopes(u)[1]
+
+    def slopes(self, u: Array) -> tuple[Array, Array]:
+        """Slope and curvature together."""
+        slope, bend = self.exact.slopes(u)
+        bent, t, floor = self._bent(u)
+        p = sigmoid(self._rounded(t, floor))
+        first, second = 0.5 + 0.75 * (t - t**3 / 3), 0.75 * (1 - t**2) / self.width
+        slope[bent] = p * first
+        bend[bent] = p * ((1.0 - p) * first**2 + second)
+        return slope, bend
 
 
 class Ramp:
@@ -332,16 +358,25 @@ class SignedMargin:
         return omega[:, None] * change
 
     def balance(self, duals: Array, weight: Array) -> Array:
-        """Shrink the heavier class so that the weighted duals sum to zero: y'a = 0."""
+        """Shrink duals of the heavier class so that the weighted duals sum to zero: y'a = 0.
+
+        Where little is amiss only the first rows are shrunk: what that costs is of second order,
+        and the other rows keep duals that are exact slopes of their losses.
+        """
         xp = array_namespace(duals)
-        pull = weight * duals[:, 0]
-        positive = self.y > 0
-        up, down = xp.sum(xp.where(positive, -pull, 0.0)), xp.sum(xp.where(positive, 0.0, pull))
-        lighter = xp.minimum(up, down)
-        if not lighter > 0:
+        n = duals.shape[0]
+        mass = weight * xp.abs(duals[:, 0])
+        up = xp.sum(xp.where(self.y > 0, mass, 0.0))
+        down = xp.sum(mass) - up
+        if not (up > 0 and down > 0):
             return xp.zeros_like(duals)
-        shrink = xp.where(positive, lighter / up, lighter / down)
-        return duals * shrink[:, None]
+        heavy, excess = (self.y > 0, up - down) if up > down else (self.y < 0, down - up)
+        for stop in (n // 64, n // 8, n):
+            first = xp.sum(xp.where(heavy[:stop], mass[:stop], 0.0))
+            if first > 1e3 * excess:
+                break
+        factor = xp.where(heavy[:stop], 1.0 - excess / first, 1.0)
+        return xp.concat([duals[:stop, :] * factor[:, None], duals[stop:, :]])
 
     def fenchel_young(self, loss: TruncatedLogistic, scores: Array, duals: Array) -> Array:
         """Fenchel-Young loss of each row."""

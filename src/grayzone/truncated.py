@@ -39,9 +39,10 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
               + \tfrac{1}{2C} \|f\|^2,
 
     the log-likelihood truncated outside the zone :math:`[p_{\min}, p_{\max}]`:
-    :math:`F_i = -\mathrm{logit}(p_{\max})` for positive rows and :math:`\mathrm{logit}(p_{\min})` for
-    negative ones. Rows that are already on the right side of the zone have no influence, so
-    that the fit spends itself where decisions are taken, and few rows carry the model.
+    :math:`F_i = -\mathrm{logit}(p_{\max})` for positive rows and
+    :math:`\mathrm{logit}(p_{\min})` for negative ones. Rows that are already on the right side
+    of the zone have no influence, so that the fit spends itself where decisions are taken,
+    and few rows carry the model.
     With K > 2 classes the loss is the multinomial one with a cap on each class,
     :math:`\max(-\log p_y, -\log \mathrm{cap}_y)`.
 
@@ -242,8 +243,8 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         self.cost_matrix_ = cost_matrix(self.costs, classes, prior)
         if len(classes) == 2:
-            self.threshold_ = threshold_from_costs(self.costs, classes, prior)
-            self.zone_ = binary_zone(self.zone, self.threshold_)
+            self.threshold_: float | None = threshold_from_costs(self.costs, classes, prior)
+            self.zone_: Any = binary_zone(self.zone, self.threshold_)
         else:
             self.threshold_ = None
             self.zone_ = class_caps(self.zone, classes)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import qr
 
+from grayzone._parallel import own_threads
 from grayzone.designs import DenseDesign
 from grayzone.solvers._loop import Record, Solution, Solver, Status, solve
 from grayzone.solvers._problem import Certificate, Problem, State, certify
@@ -39,7 +40,7 @@ __all__ = [
 Array = Any
 
 # Rows times squared coefficients up to which a fit is taken to rounding level: milliseconds.
-_SMALL = 50_000_000
+_SMALL = 5_000_000
 
 
 def choose(name: str, problem: Problem, seed: int = 0) -> Solver:
@@ -64,36 +65,31 @@ def minimise(
     design = problem.design
     wide = isinstance(design, DenseDesign) and design.n_rows < design.n_features
     if wide and name == "auto" and design.n_rows <= MAX_FACTORISED:
-        return _minimise_in_row_space(problem, tol, max_iter, start, seed, callback)
+        return _minimise_in_row_space(
+            problem, start, tol=tol, max_iter=max_iter, seed=seed, callback=callback
+        )
     size = design.n_rows * (problem.n_outputs * design.n_coef) ** 2
-    return solve(
-        problem,
-        choose(name, problem, seed),
-        tol=tol,
-        max_iter=max_iter,
-        start=start,
-        polish=3 if size <= _SMALL else 0,
-        callback=callback,
-    )
+    with own_threads():
+        return solve(
+            problem,
+            choose(name, problem, seed),
+            tol=tol,
+            max_iter=max_iter,
+            start=start,
+            polish=3 if size <= _SMALL else 0,
+            callback=callback,
+        )
 
 
-def _minimise_in_row_space(problem, tol, max_iter, start, seed, callback) -> Solution:
-    """Solve with n < d features turned into n: the optimum lies in the span of the rows, X' = QR."""
+def _minimise_in_row_space(problem: Problem, start: Array | None, **options: Any) -> Solution:
+    """Solve wide data in n coordinates: the optimum lies in the span of the rows, X' = QR."""
     design = problem.design
     d = design.n_features
     basis, triangle = qr(np.asarray(design.X, dtype=np.float64).T, mode="economic")
     rotated = DenseDesign(np.ascontiguousarray(triangle.T), design.fit_intercept)
     if start is not None:
         start = np.concatenate([start[:, :d] @ basis, start[:, d:]], axis=1)
-    found = minimise(
-        replace(problem, design=rotated),
-        "auto",
-        tol=tol,
-        max_iter=max_iter,
-        start=start,
-        seed=seed,
-        callback=callback,
-    )
+    found = minimise(replace(problem, design=rotated), "auto", start=start, **options)
     r = rotated.n_features
     coef = np.concatenate([found.coef[:, :r] @ basis.T, found.coef[:, r:]], axis=1)
     scores = design.scores(coef)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 Array = Any
 
@@ -19,29 +20,24 @@ def factorise(H: Array) -> Callable[[Array], Array]:
     """
     xp = array_namespace(H)
     diagonal = xp.linalg.diagonal(H)
-    largest = xp.max(diagonal)
-    scale = 1.0 / xp.sqrt(xp.clip(diagonal, min=float(largest) * 1e-300 + 1e-300))
+    # a direction without curvature (an intercept that no active row holds) gets a trace of it
+    least = 1e-18 * float(xp.max(diagonal)) + 1e-300
+    scale = 1.0 / xp.sqrt(xp.maximum(diagonal, xp.asarray(least, dtype=H.dtype)))
     scaled = H * scale[:, None] * scale[None, :]
-    eye = xp.eye(H.shape[0], dtype=H.dtype)
     ridge = 1e-15
-    while True:
-        inner = _cholesky(scaled + ridge * eye)
+    while ridge < 1.0:
+        inner = _cholesky(scaled + ridge * xp.eye(H.shape[0], dtype=H.dtype))
         if inner is not None:
-            return lambda r: scale * inner(scale * r)
-        if ridge > 1.0:
-            raise FloatingPointError("the Hessian is not positive definite or not finite")
+            return lambda r: (scale * inner((scale * r.T).T).T).T
         ridge *= 100.0
+    raise FloatingPointError("the Hessian is not positive definite, or not finite")
 
 
 def _cholesky(H: Array) -> Callable[[Array], Array] | None:
     if is_numpy_array(H):
-        from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
-        try:
-            factor = cho_factor(H, lower=True, check_finite=False)
-        except LinAlgError:
-            return None
-        return lambda r: cho_solve(factor, r, check_finite=False)
+        # LAPACK itself: the wrappers cost more than systems of this size
+        factor, failed = dpotrf(H, lower=True, clean=False)
+        return None if failed else lambda r: dpotrs(factor, r, lower=True)[0]
     xp = array_namespace(H)
     try:
         lower = xp.linalg.cholesky(H)

@@ -109,7 +109,7 @@ def solve(
         elif state.stalled:
             status = Status.STALLED
             break
-    point = best or _Point(state, state.multipliers, _certified(problem, state, tol).certificate)
+    point = best or _certified(problem, state, tol)
     return Solution(
         point.state.coef,
         point.state.scores,
@@ -129,10 +129,15 @@ class _Point(NamedTuple):
 
 def _certified(problem: Problem, state: State, tol: float) -> _Point:
     """Certify by the sparser multipliers if these reach the tolerance, else by the better ones."""
-    coef, scores, sparse = state.coef, state.scores, state.multipliers
-    found = certify(problem, coef, scores, sparse)
-    if state.raw is not None and not found.relative <= tol:
-        other = certify(problem, coef, scores, state.raw)
-        if other.gap < found.gap:
-            return _Point(state, state.raw, other)
-    return _Point(state, sparse, found)
+
+    def point(a: Array) -> _Point:
+        found = certify(problem, state.coef, state.scores, a, u=state.u, touched=state.touched)
+        return _Point(state, a, found)
+
+    sparse = point(state.multipliers)
+    reached = sparse.certificate.relative
+    # far from the tolerance other multipliers would not reach it either
+    if state.raw is None or reached <= tol or (reached > 1e3 * tol and not state.stalled):
+        return sparse
+    raw = point(state.raw)
+    return raw if raw.certificate.gap < sparse.certificate.gap else sparse

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array
 
+from grayzone._parallel import split
 from grayzone.designs import Design
-from grayzone.losses import SignedMargin, SoftmaxMargin, TruncatedLogistic, output_pairs
+from grayzone.losses import SignedMargin, SoftmaxMargin, output_pairs
 
 Array = Any
+
+# Rows whose elementwise work, some dozen temporary arrays, stays in the L2 cache.
+_PIECE = 16384
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Problem:
 
     design: Design
     margins: SignedMargin | SoftmaxMargin
-    loss: TruncatedLogistic
+    loss: Any  # TruncatedLogistic, or a smooth stand-in for it
     weight: Array
     penalty: float
 
@@ -54,29 +59,50 @@ class Problem:
 
     def primal(self, coef: Array, u: Array) -> float:
         """Criterion (8) at coefficients whose margins are u."""
-        xp = array_namespace(u)
-        return float(xp.sum(self.weight * self.loss.value(u))) + self.penalty_value(coef)
+
+        def fit(rows: slice) -> Array:
+            return self.loss.take(rows).value(u[rows])
+
+        return self.weighted_sum(fit) + self.penalty_value(coef)
+
+    def weighted_sum(self, values: Callable[[slice], Array]) -> float:
+        """Sum of w times ``values(rows)``, over pieces that stay in the cache, on all threads."""
+        xp = array_namespace(self.weight)
+
+        def work(start: int, stop: int) -> float:
+            total = 0.0
+            for a in range(start, stop, _PIECE):
+                rows = slice(a, min(stop, a + _PIECE))
+                total += float(xp.sum(self.weight[rows] * values(rows)))
+            return total
+
+        n = self.weight.shape[0]
+        return sum(split(n, work, worth=is_numpy_array(self.weight) and n > 2 * _PIECE))
 
     def gradient(self, scores: Array, a: Array) -> Array:
         """Gradient (Q, p) in the coefficients of sum(w a u); the penalty is not in it."""
         return self.design.gradient(self.margins.pull(scores, self.weight * a))
 
-    def hessian(self, scores: Array, omega: Array, a: Array, rows: Array | None = None) -> Array:
-        """Hessian (Qp, Qp) of rows with weights omega u'u'' + a u''; no penalty in it.
+    def second_order(
+        self, scores: Array, omega: Array, a: Array, pull: Array, rows: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Hessian (Qp, Qp) and gradient (Q, p) of rows, in one pass over them.
 
-        ``scores``, ``omega`` and ``a`` belong to ``rows``; weights of rows are the caller's.
+        The Hessian is that of weights omega u'u' + a u'', the gradient that of sum(pull u); all
+        four arrays belong to ``rows``, weights of rows already in them and the penalty in neither.
         """
         margins = self.margins if rows is None else self.margins.take(rows)
         xp = array_namespace(omega)
-        grams = self.design.gram(margins.second_order(scores, omega, a), rows)
+        weights = margins.second_order(scores, omega, a)
+        grams, gradient = self.design.gram(weights, margins.pull(scores, pull), rows)
         q = self.n_outputs
         if q == 1:
-            return grams[0, :, :]
+            return grams[0, :, :], gradient
         blocks: list[list[Any]] = [[None] * q for _ in range(q)]
         for i, (k, m) in enumerate(output_pairs(q)):
             blocks[k][m] = blocks[m][k] = grams[i, :, :]
         H = xp.concat([xp.concat(row, axis=1) for row in blocks], axis=0)
-        return H + self._shift_guard(H) if self.design.fit_intercept else H
+        return H + self._shift_guard(H) if self.design.fit_intercept else H, gradient
 
     def _shift_guard(self, H: Array) -> Array:
         """Curvature against adding one constant to all intercepts, which changes nothing else."""
@@ -103,7 +129,6 @@ class Certificate:
 
     primal: float
     gap: float
-    loss_part: float
     duals: Array
 
     @property
@@ -112,38 +137,68 @@ class Certificate:
         return self.gap / self.primal if self.primal > 0 else 0.0
 
 
-def certify(problem: Problem, coef: Array, scores: Array, a: Array) -> Certificate:
-    """Bound the distance to the optimum, from multipliers ``a`` of the margins.
+def certify(
+    problem: Problem,
+    coef: Array,
+    scores: Array,
+    a: Array,
+    *,
+    u: Array | None = None,
+    touched: Array | None = None,
+) -> Certificate:
+    """Bound the distance to the optimum, from multipliers ``a`` of the margins ``u``.
 
     P - D = sum of weighted Fenchel-Young losses + (lambda / 2) |w - w(a)|^2, which needs
-    the duals of an unpenalised intercept to sum to zero.
+    the duals of an unpenalised intercept to sum to zero. ``touched`` are the rows whose
+    multiplier is not the slope of the loss at u; the others have no Fenchel-Young loss
+    but what the balancing adds. Without it every row is looked at.
     """
     xp = array_namespace(scores)
     margins, design = problem.margins, problem.design
-    duals = margins.pull(scores, a)
-    if design.fit_intercept:
-        duals = margins.balance(duals, problem.weight)
-    fit = float(xp.sum(problem.weight * margins.fenchel_young(problem.loss, scores, duals)))
-    pulled = design.gradient(problem.weight[:, None] * duals) + problem.shrinkage(coef)
-    free = pulled * xp.asarray(design.penalised())
+    u = margins.margin(scores) if u is None else u
+    pulled = margins.pull(scores, a)
+    duals = margins.balance(pulled, problem.weight) if design.fit_intercept else pulled
+    rows = None
+    if touched is not None:
+        changed = xp.any(duals != pulled, axis=1)
+        changed[touched] = True
+        rows = xp.nonzero(changed)[0]
+    fit = _fenchel_young(problem, scores, duals, rows)
+    force = design.gradient(problem.weight[:, None] * duals) + problem.shrinkage(coef)
+    free = force * xp.asarray(design.penalised())
     gap = fit + 0.5 * float(xp.sum(free**2)) / problem.penalty
-    primal = problem.primal(coef, margins.margin(scores))
-    return Certificate(primal, gap, fit, duals)
+    return Certificate(problem.primal(coef, u), gap, duals)
+
+
+def _fenchel_young(problem: Problem, scores: Array, duals: Array, rows: Array | None) -> float:
+    margins, loss, weight = problem.margins, problem.loss, problem.weight
+    if rows is not None:
+        margins, loss, weight = margins.take(rows), loss.take(rows), weight[rows]
+        scores, duals = scores[rows, :], duals[rows, :]
+
+    def distance(piece: slice) -> Array:
+        part = margins.take(piece)
+        return part.fenchel_young(loss.take(piece), scores[piece, :], duals[piece, :])
+
+    return replace(problem, weight=weight).weighted_sum(distance)
 
 
 @dataclass(frozen=True)
 class State:
-    """A point on the way: coefficients, their scores, and multipliers of the margins.
+    """A point on the way: coefficients, their scores and margins, and multipliers of these.
 
-    ``memory`` is the solver's own; the loop never looks at it. ``settled`` says that a
-    certificate is worth its price, ``stalled`` that no further step will help. ``raw`` are
-    multipliers before small ones were set to zero, for when the sparser ones do not certify.
+    ``touched`` are the rows whose multiplier is not the slope of the loss (None: any), and
+    ``raw`` the multipliers before small ones were set to zero, for when the sparser ones do
+    not certify. ``settled`` says that a certificate is worth its price, ``stalled`` that no
+    further step will help. ``memory`` is the solver's own; the loop never looks at it.
     """
 
     coef: Array
     scores: Array
+    u: Array
     multipliers: Array
-    memory: Any = None
+    touched: Array | None = None
+    raw: Array | None = None
     settled: bool = True
     stalled: bool = False
-    raw: Array | None = None
+    memory: Any = None

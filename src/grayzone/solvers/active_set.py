@@ -70,8 +70,7 @@ class ActiveSet:
         if moved > 1e-14:
             part = replace(part, barred=frozenset())
         settled = _state(problem, part)
-        u = problem.margins.margin(settled.scores)
-        violation = np.where(part.kind == SATURATED, u - problem.loss.floor, -np.inf)
+        violation = np.where(part.kind == SATURATED, settled.u - problem.loss.floor, -np.inf)
         violation[list(part.barred)] = -np.inf
         worst = int(np.argmax(violation))
         if not violation[worst] > 1e-12:
@@ -89,7 +88,8 @@ def _state(problem: Problem, part: _Partition) -> State:
     coef = pulled * problem.design.penalised() / problem.penalty
     if problem.design.fit_intercept:
         coef[0, -1] = part.gamma
-    return State(coef, problem.design.scores(coef), part.alpha, memory=part)
+    scores = problem.design.scores(coef)
+    return State(coef, scores, margins.margin(scores), part.alpha, memory=part)
 
 
 def _equilibrium(problem: Problem, part: _Partition) -> _Partition:
@@ -115,6 +115,7 @@ def _equilibrium(problem: Problem, part: _Partition) -> _Partition:
 
 def _newton_step(problem: Problem, part: _Partition, active: Array) -> tuple[Array, float]:
     """Solve (16) with the corrected right-hand side; weights multiply alpha."""
+    assert isinstance(problem.margins, SignedMargin)
     y, w = problem.margins.y[active], problem.weight[active]
     alpha = part.alpha[active]
     log = part.kind[active] == LOGARITHMIC
@@ -122,7 +123,7 @@ def _newton_step(problem: Problem, part: _Partition, active: Array) -> tuple[Arr
     G = problem.design.inner(active, active) * (y[:, None] * y[None, :]) / problem.penalty
     inside = np.where(log, alpha, 0.5)
     diagonal = np.where(log, 1.0 / (w * inside * (1.0 - inside)), 1e-14 * (1.0 + G.diagonal()))
-    delta = np.where(log, 1.0 / (1.0 - inside) - logit(inside), -problem.loss._finite_floor[active])
+    delta = np.where(log, 1.0 / (1.0 - inside) - logit(inside), -problem.loss.finite_floor[active])
     border = int(problem.design.fit_intercept)
     K = np.zeros((m + border, m + border))
     K[:m, :m] = G

@@ -19,17 +19,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
 from grayzone.losses import sigmoid
-from grayzone.solvers._linalg import factorise
+from grayzone.solvers._linalg import descend, factorise
 from grayzone.solvers._problem import Problem
 
 Array = Any
 
 _MAX_CORRECTORS = 2
+_PATIENCE = 12  # iterations without progress
+_SHORT = 0.2  # steps shorter than this get nowhere
 _BACK_OFF = 0.99  # share of the way to the boundary that a step may go
 
 
@@ -74,6 +77,7 @@ class _Direction(NamedTuple):
     scores: Array
     xi: Array
     p: Array
+    q: Array
     alpha: Array
     beta: Array
     length: float  # the longest step that keeps slacks and multipliers non-negative, 1 at most
@@ -92,13 +96,12 @@ class _Newton:
         self.S = bend + self.A + self.B
         self.r_xi = rise - at.alpha - at.beta
         self.r_p = at.xi - at.u - at.p
-        self.r_z = (
-            model.gradient
-            + xp.reshape(model.hessian @ xp.reshape(at.change, (-1,)), at.change.shape)
-            + problem.design.gradient(problem.margins.pull(at.scores, at.alpha))
-        )
+        self.r_q = at.xi - problem.loss.floor - at.q
         omega = self.A * (bend + self.B) / self.S
-        self.solve = factorise(model.hessian + problem.hessian(at.scores, omega, at.alpha))
+        H, pulled = problem.second_order(at.scores, omega, at.alpha, at.alpha)
+        bent = xp.reshape(model.hessian @ xp.reshape(at.change, (-1,)), at.change.shape)
+        self.r_z = model.gradient + bent + pulled
+        self.solve = factorise(model.hessian + H)
 
     def residual(self) -> float:
         """Squared Newton length of what is not yet stationary, in units of the objective."""
@@ -112,7 +115,7 @@ class _Newton:
         xp = array_namespace(at.u)
         design, margins = self.problem.design, self.problem.margins
         x1 = c1 / at.p - at.alpha - A * self.r_p
-        x2 = c2 / at.q - at.beta
+        x2 = c2 / at.q - at.beta - self.B * self.r_q
         rho = x1 + x2 - self.r_xi
         k = x1 - A * rho / S
         pulled = self.r_z + design.gradient(margins.pull(at.scores, k))
@@ -122,21 +125,21 @@ class _Newton:
         xi = (rho + A * du) / S
         rise = xi - du
         alpha, beta = x1 - A * rise, x2 - self.B * xi
-        p = rise + self.r_p
+        p, q = rise + self.r_p, xi + self.r_q
         worst = max(
             float(xp.max(-p / at.p)),
-            float(xp.max(-xi / at.q)),
+            float(xp.max(-q / at.q)),
             float(xp.max(-alpha / at.alpha)),
             float(xp.max(-beta / at.beta)),
             1.0,
         )
-        return _Direction(change, scores, xi, p, alpha, beta, 1.0 / worst)
+        return _Direction(change, scores, xi, p, q, alpha, beta, 1.0 / worst)
 
     def products(self, d: _Direction, t: float) -> tuple[Array, Array]:
         """Give alpha p and beta q after a step t along d."""
         at = self.at
         first = (at.alpha + t * d.alpha) * (at.p + t * d.p)
-        return first, (at.beta + t * d.beta) * (at.q + t * d.xi)
+        return first, (at.beta + t * d.beta) * (at.q + t * d.q)
 
 
 def _corrected(newton: _Newton, target: Array, mu: float) -> _Direction:
@@ -149,7 +152,7 @@ def _corrected(newton: _Newton, target: Array, mu: float) -> _Direction:
     tau = mu * (max(reached, 0.0) / mu) ** 3
     goal = tau * target
     c1 = goal - predictor.p * predictor.alpha
-    c2 = goal - predictor.xi * predictor.beta
+    c2 = goal - predictor.q * predictor.beta
     best = newton.direction(c1, c2)
     for _ in range(_MAX_CORRECTORS):
         if best.length >= 0.9:
@@ -166,13 +169,35 @@ def _corrected(newton: _Newton, target: Array, mu: float) -> _Direction:
     return best
 
 
-def _start(problem: Problem, scores: Array, shape: tuple[int, ...], offset: float) -> _Iterate:
+def _start(
+    problem: Problem, change: Array, scores: Array, tau: float, guess: Array | None
+) -> _Iterate:
+    """Put every row on the central path of its own: alpha p = beta q = tau w sigma(F).
+
+    With the slope w sigma(xi) held at its value above the kink, p solves a quadratic; whatever
+    the distance r of a row from the kink, near or far on either side, it starts centred.
+    Rows with a guess of their multiplier start from it, and leave a residual in q instead.
+    """
     xp = array_namespace(scores)
     u = problem.margins.margin(scores)
-    xi = xp.maximum(u, problem.loss.floor) + offset
-    half = 0.5 * problem.weight * sigmoid(xi)
-    change = xp.zeros(shape, dtype=u.dtype)
-    return _Iterate(change, scores, u, xi, xi - u, xi - problem.loss.floor, half, half)
+    floor = problem.loss.floor
+    total = problem.weight * sigmoid(xp.maximum(u, floor))
+    goal = tau * problem.weight * problem.loss.slope_at_floor
+    lift, reach = goal / total, u - floor
+    root = xp.sqrt(reach**2 + 4.0 * lift**2)
+    # the larger of the slacks p and q = p + r has no cancellation; then p q = lift (p + q)
+    large = 0.5 * (root + xp.abs(reach)) + lift
+    small = lift * large / (large - lift)
+    alpha = goal / xp.where(reach > 0, small, large)
+    if guess is not None:
+        known = xp.clip(problem.weight * guess, 0.02 * total, 0.98 * total)
+        alpha = xp.where(xp.isnan(guess), alpha, known)
+    beta = total - alpha
+    beta = xp.where(beta > 0.5 * total, beta, goal / xp.where(reach > 0, large, small))
+    if guess is not None:
+        beta = xp.where(xp.isnan(guess), beta, total - alpha)
+    p = goal / alpha
+    return _Iterate(change, scores, u, u + p, p, goal / beta, alpha, beta)
 
 
 def interior_point(
@@ -181,7 +206,9 @@ def interior_point(
     scores: Array,
     *,
     tol: float,
-    offset: float = 1.0,
+    start: Array | None = None,
+    tau: float = 1.0,
+    guess: Array | None = None,
     max_iter: int = 100,
     progress: Callable[[float], None] | None = None,
 ) -> Inner:
@@ -197,14 +224,22 @@ def interior_point(
         Scores before any change.
     tol : float
         Absolute complementarity and stationarity asked for, in units of the objective.
-    offset : float
-        How far above the kink the slacks start; small when the start is good.
+    start : array of shape (Q, p), optional
+        Change of the coefficients to start from.
+    tau : float
+        Complementarity of the start, as a distance from the kink; small when it is good.
+    guess : array of shape (n,), optional
+        Multipliers of unit-weight losses to start from; NaN where there is none.
     """
     target = problem.weight * problem.loss.slope_at_floor
     xp = array_namespace(target)
     total = float(2.0 * xp.sum(target))
-    at = _start(problem, scores, model.gradient.shape, offset)
-    best, since = float("inf"), 0
+    if start is None:
+        start = xp.zeros_like(model.gradient)
+    else:
+        scores = scores + problem.design.scores(start)
+    at = _start(problem, start, scores, tau, guess)
+    best, since, short = float("inf"), 0, 0
     for n_iter in range(1, max_iter + 1):
         comp = at.complementarity()
         newton = _Newton(problem, model, at)
@@ -215,9 +250,16 @@ def interior_point(
             return Inner(at.change, at.scores, at.alpha / problem.weight, n_iter, True)
         # rounding errors set an end to what can be reached: stop when nothing improves
         best, since = (left, 0) if left < 0.9 * best else (best, since + 1)
-        if since >= 3:
+        if since >= _PATIENCE:
             break
-        _advance(at, _corrected(newton, target, comp / total), problem)
+        direction = _corrected(newton, target, comp / total)
+        short = short + 1 if direction.length < _SHORT else 0
+        if short >= 2 and tau < 1.0:
+            # too close to the boundary for what is left to do: back to the middle, further away
+            tau, short, best, since = min(1.0, 30.0 * tau), 0, float("inf"), 0
+            at = _start(problem, at.change, at.scores, tau, None)
+        else:
+            _advance(at, direction, problem)
     return Inner(at.change, at.scores, at.alpha / problem.weight, n_iter, False)
 
 
@@ -228,6 +270,52 @@ def _advance(at: _Iterate, d: _Direction, problem: Problem) -> None:
     at.u = problem.margins.margin(at.scores)
     at.xi = at.xi + t * d.xi
     at.p = at.p + t * d.p
-    at.q = at.q + t * d.xi
+    at.q = at.q + t * d.q
     at.alpha = at.alpha + t * d.alpha
     at.beta = at.beta + t * d.beta
+
+
+def smooth_newton(
+    problem: Problem, model: Quadratic, scores: Array, *, tol: float, max_iter: int = 50
+) -> Inner:
+    """Do the same for rows without a kink: damped Newton steps on the model plus their losses."""
+    xp = array_namespace(scores)
+    change = xp.zeros_like(model.gradient)
+    w, loss, margins = problem.weight, problem.loss, problem.margins
+
+    def at(z: Array, now: Array) -> tuple[float, Array]:
+        curved = xp.reshape(model.hessian @ xp.reshape(z, (-1,)), z.shape)
+        value = xp.sum(z * (model.gradient + 0.5 * curved))
+        return float(value + xp.sum(w * loss.value(margins.margin(now)))), curved
+
+    value, curved = at(change, scores)
+    for n_iter in range(1, max_iter + 1):
+        u = margins.margin(scores)
+        slope = loss.slope(u)
+        H, pulled = problem.second_order(scores, w * loss.curvature(u), w * slope, w * slope)
+        gradient = model.gradient + curved + pulled
+        solved = factorise(model.hessian + H)(xp.reshape(gradient, (-1,)))
+        step = xp.reshape(-solved, change.shape)
+        promised = -float(xp.sum(gradient * step))
+        moved = problem.design.scores(step)
+        if promised <= tol:
+            return Inner(change + step, scores + moved, slope, n_iter, True)
+
+        along = partial(_value_along, at, change, step, scores, moved)
+        t, value = descend(along, -promised, value)
+        if t == 0.0:
+            break
+        change, scores = change + t * step, scores + t * moved
+        curved = at(change, scores)[1]
+    return Inner(change, scores, loss.slope(margins.margin(scores)), n_iter, False)
+
+
+def _value_along(
+    at: Callable[[Array, Array], tuple[float, Array]],
+    change: Array,
+    step: Array,
+    scores: Array,
+    moved: Array,
+    t: float,
+) -> float:
+    return at(change + t * step, scores + t * moved)[0]

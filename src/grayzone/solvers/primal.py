@@ -1,9 +1,9 @@
 r"""Newton's method on a smoothed kink: §4.1 of Hérault & Grandvalet (2007).
 
 The paper proposes to round the kink off by a polynomial (after Chapelle, 2007) and to run
-Newton-Raphson in the primal. Here the rounding is C² (:class:`grayzone.losses.SmoothedLogistic`) and
-its width shrinks until the duality gap of the *exact* problem is as small as asked. The
-slopes of the smoothed loss are the dual point.
+Newton-Raphson in the primal. Here the rounding (:class:`grayzone.losses.SmoothedLogistic`) has
+two continuous derivatives, and its width shrinks until the duality gap of the *exact* problem
+is as small as asked. The slopes of the smoothed loss are the dual point.
 
 Systems are solved by Cholesky factors where the Hessian fits, and by preconditioned conjugate
 gradients where it does not (sparse data with 10^5 features), never forming a d x d matrix.
@@ -12,12 +12,12 @@ gradients where it does not (sparse data with 10^5 features), never forming a d 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
 
-from grayzone.losses import SmoothedLogistic, output_pairs
+from grayzone.losses import SmoothedLogistic, TruncatedLogistic, output_pairs
 from grayzone.solvers._linalg import conjugate_gradients, factorise, level
 from grayzone.solvers._problem import Problem, State
 from grayzone.solvers._start import prior_coef
@@ -35,6 +35,7 @@ class _Smoothing:
     width: float
     before: float  # the width of the step before: larger where it was just narrowed
     trust: float = 0.1  # relative residual asked of conjugate gradients
+    promised: float = inf  # decrease that the last step promised
 
 
 class Primal:
@@ -44,40 +45,52 @@ class Primal:
         """Start from given coefficients or the class priors, with a wide rounding."""
         coef = prior_coef(problem) if start is None else start
         scores = problem.design.scores(coef)
+        u = problem.margins.margin(scores)
         width = 1.0 if np.any(np.isfinite(problem.loss.floor)) else 0.0
-        slope = problem.loss.slope(problem.margins.margin(scores))
-        return State(coef, scores, slope, memory=_Smoothing(width, width))
+        smoothing = _Smoothing(width, width)
+        return State(coef, scores, u, _loss(problem, width).slope(u), memory=smoothing)
 
     def step(self, problem: Problem, state: State, tol: float) -> State:
         """One Newton step on the smoothed objective; narrow the rounding when it is what limits."""
         smoothing: _Smoothing = state.memory
-        loss = SmoothedLogistic(problem.loss, smoothing.width) if smoothing.width else problem.loss
-        u = problem.margins.margin(state.scores)
-        narrowed = smoothing.width < smoothing.before
-        at = _carried(problem, u, smoothing) if narrowed else u
-        slope, bend = loss.slope(at), loss.curvature(at)
-        pull = slope + bend * (u - at)
-        gradient = problem.gradient(state.scores, pull) + problem.shrinkage(state.coef)
-        change = _newton_direction(problem, state.scores, slope, bend, gradient, smoothing.trust)
+        width = smoothing.width
+        loss = _loss(problem, width)
+        narrowed = width < smoothing.before
+        at = _carried(problem, state.u, smoothing) if narrowed else state.u
+        slope, bend = loss.slopes(at)
+        pull = slope + bend * (state.u - at) if narrowed else slope
+        gradient, change = _newton_direction(problem, state, slope, bend, pull, smoothing.trust)
         moved = problem.design.scores(change)
         promised = -float(np.sum(gradient * change))
         t = 1.0 if narrowed else _search(problem, state, loss, change, moved, promised)
-        scores = state.scores + t * moved
-        coef = state.coef + t * change
+        coef, scores = state.coef + t * change, state.scores + t * moved
         u = problem.margins.margin(scores)
         multipliers = loss.slope(u)
-        rounding = float(problem.weight @ problem.loss.fenchel_young(u, multipliers))
-        scale = tol * problem.primal(coef, u)
+        bent = np.flatnonzero(np.abs(u - problem.loss.floor) < width)
+        rounding = _rounding_gap(problem, u, multipliers, bent)
+        primal = problem.primal(coef, u)
         # far from the optimum of this width there is nothing to certify and no reason to narrow
-        settled = not narrowed and promised <= max(0.1 * rounding, 1e-3 * scale)
+        settled = not narrowed and promised <= max(0.1 * rounding, 1e-3 * tol * primal)
         return State(
             coef,
             scores,
+            u,
             multipliers,
-            memory=_next(smoothing, settled, promised * tol / scale),
+            touched=bent,
             settled=settled,
-            stalled=t == 0.0 or (settled and smoothing.width < 1e-15),
+            stalled=t == 0.0 or (settled and width < 1e-15),
+            memory=_next(smoothing, settled, promised, primal),
         )
+
+
+def _loss(problem: Problem, width: float) -> TruncatedLogistic | SmoothedLogistic:
+    return SmoothedLogistic(problem.loss, width) if width else problem.loss
+
+
+def _rounding_gap(problem: Problem, u: Array, slope: Array, bent: Array) -> float:
+    """Part of the duality gap that the rounding answers for; only rows on it have any."""
+    loss = problem.loss.take(bent)
+    return float(problem.weight[bent] @ loss.fenchel_young(u[bent], slope[bent]))
 
 
 def _carried(problem: Problem, u: Array, smoothing: _Smoothing) -> Array:
@@ -105,22 +118,31 @@ def _search(
     return level(slope_at, -promised)
 
 
-def _next(smoothing: _Smoothing, settled: bool, promised: float) -> _Smoothing:
+def _next(smoothing: _Smoothing, settled: bool, promised: float, primal: float) -> _Smoothing:
     width = smoothing.width * (_SHRINK if settled else 1.0)
-    trust = min(0.1, max(1e-3, sqrt(max(promised, 0.0))))
-    return _Smoothing(width, smoothing.width, trust)
+    trust = min(0.1, max(1e-3, sqrt(max(promised / primal, 0.0))))
+    return _Smoothing(width, smoothing.width, trust, promised)
 
 
 def _newton_direction(
-    problem: Problem, scores: Array, slope: Array, bend: Array, gradient: Array, trust: float
-) -> Array:
-    w = problem.weight
+    problem: Problem, state: State, slope: Array, bend: Array, pull: Array, trust: float
+) -> tuple[Array, Array]:
+    """Gradient of the smoothed objective, and the Newton direction."""
+    w, scores = problem.weight, state.scores
     omega, a = w * bend, w * slope
-    if gradient.size <= MAX_FACTORISED:
-        H = problem.hessian(scores, omega, a)
-        H[np.diag_indices_from(H)] += problem.ridge()
-        return -factorise(H)(gradient.ravel()).reshape(gradient.shape)
+    shrunk = problem.shrinkage(state.coef)
+    if state.coef.size > MAX_FACTORISED:
+        gradient = problem.gradient(scores, pull) + shrunk
+        return gradient, -_by_conjugate_gradients(problem, scores, omega, a, gradient, trust)
+    H, pulled = problem.second_order(scores, omega, a, w * pull)
+    H[np.diag_indices_from(H)] += problem.ridge()
+    gradient = pulled + shrunk
+    return gradient, -factorise(H)(gradient.ravel()).reshape(gradient.shape)
 
+
+def _by_conjugate_gradients(
+    problem: Problem, scores: Array, omega: Array, a: Array, gradient: Array, trust: float
+) -> Array:
     design, margins = problem.design, problem.margins
 
     def product(v: Array) -> Array:
@@ -132,4 +154,4 @@ def _newton_direction(
     diagonal = design.square_sums(margins.second_order(scores, omega, a)[:, squares])
     diagonal += problem.ridge().reshape(diagonal.shape)
     diagonal += 1e-12 * diagonal.max()
-    return -conjugate_gradients(product, gradient, diagonal, trust, _MAX_CG)
+    return conjugate_gradients(product, gradient, diagonal, trust, _MAX_CG)

@@ -10,6 +10,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
 os.environ["MPLBACKEND"] = "Agg"
+# Without it scikit-learn skips its common check of array API input. Read when SciPy is imported.
+os.environ["SCIPY_ARRAY_API"] = "1"
 
 import hypothesis
 import numpy as np

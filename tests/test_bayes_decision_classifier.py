@@ -27,7 +27,8 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from grayzone.decision import BayesDecisionClassifier, bayes_decision
+from grayzone import BayesDecisionClassifier, decision
+from grayzone.decision import bayes_decision
 from grayzone.metrics import expected_cost, make_cost_scorer
 
 
@@ -45,7 +46,7 @@ def test_scikit_learn_checks(estimator, check):
 ARRAY_API_CHECKS = """
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
-from grayzone.decision import BayesDecisionClassifier
+from grayzone import BayesDecisionClassifier
 passed = 0
 for result in check_estimator(BayesDecisionClassifier(LogisticRegression()), on_skip=None):
     passed += "array_api" in result["check_name"] and result["status"] == "passed"
@@ -468,6 +469,12 @@ def test_search_over_costs_and_inner_parameters(unbalanced):
         BayesDecisionClassifier(LogisticRegression()), grid, scoring=make_cost_scorer(costs), cv=3
     ).fit(X, y)
     assert search.best_params_["costs"] == costs
+
+
+def test_the_classifier_is_found_beside_the_functions_it_uses():
+    assert decision.BayesDecisionClassifier is BayesDecisionClassifier
+    with pytest.raises(AttributeError, match=r"'grayzone.decision' has no attribute 'BayesRule'"):
+        _ = decision.BayesRule
 
 
 def test_pickle_and_clone(unbalanced):

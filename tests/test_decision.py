@@ -1,6 +1,7 @@
 """Costs, thresholds, zones and Bayes' rule: laws first, then values and errors."""
 
 import math
+import re
 
 import array_api_strict
 import numpy as np
@@ -9,17 +10,14 @@ from array_api_compat import device
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from grayzone._validation import as_numpy, as_probabilities
+from grayzone._zones import binary_zone, class_caps, floor_of
 from grayzone.decision import (
     action_costs,
     action_labels,
-    as_labels,
-    as_numpy,
-    as_probabilities,
     bayes_decision,
-    check_weights,
     class_prior,
     cost_matrix,
-    encode_labels,
     reject_costs,
     threshold_from_costs,
     zone_around,
@@ -293,12 +291,12 @@ def test_threshold_of_every_form(costs, classes, prior, expected):
             r"costs names \['c'\], not among the classes \['a', 'b'\]",
         ),
         ({"a": 1}, None, r"costs has no entry for \['b'\]"),
-        ({"a": 1, "b": -1}, None, r"costs must not be negative; got \[1, -1\]"),
+        ({"a": 1, "b": -1}, None, r"costs must not be negative; got -1 for 'b'"),
         ({"a": 1, "b": math.nan}, None, r"costs must be finite"),
         ({"a": 1, "b": "dear"}, None, r"costs must be made of numbers"),
         ({"a": 0, "b": 0}, None, r"All costs are zero"),
         (np.zeros((2, 2)), None, r"All costs are zero"),
-        ([[0, 1], [-1, 0]], None, r"costs must not be negative"),
+        ([[0, 1], [-1, 0]], None, r"costs must not be negative; got -1 in row 1"),
         ([[0, math.inf], [1, 0]], None, r"costs must be finite"),
         (np.ones((3, 3)), None, r"costs has shape \(3, 3\); expected \(2, 2\).*\['a', 'b'\]"),
         ([1, 2], None, r"costs has shape \(2,\); expected \(2, 2\)"),
@@ -415,16 +413,39 @@ def test_zones_by_value():
         (1.0, 1.0, r"threshold must lie strictly between 0 and 1; got 1.0"),
         (math.nan, 1.0, r"threshold must lie strictly"),
         (1.5, None, r"threshold must lie strictly"),
-        (0.5, 0.0, r"width must be positive and finite, or None; got 0.0"),
-        (0.5, -1.0, r"width must be positive"),
-        (0.5, math.inf, r"width must be positive"),
-        (0.5, math.nan, r"width must be positive"),
+        (0.5, 0.0, r"width must be a finite number > 0; got 0.0"),
+        (0.5, -1.0, r"width must be a finite number > 0"),
+        (0.5, math.inf, r"width must be a finite number > 0"),
+        (0.5, math.nan, r"width must be a finite number > 0"),
         (0.5, 1e-17, r"narrower than floating-point numbers can tell apart"),
     ],
 )
 def test_errors_of_zone_around(threshold, width, message):
     with pytest.raises(ValueError, match=message):
         zone_around(threshold, width)
+
+
+def test_every_form_of_a_zone():
+    assert binary_zone(None, 0.2) == (0.0, 1.0)
+    assert binary_zone(1, 0.2) == zone_around(0.2, 1.0)
+    assert binary_zone(np.asarray([0.1, 0.9], dtype=np.float32), 0.2) == pytest.approx((0.1, 0.9))
+    classes = np.asarray(["a", "b", "c"])
+    np.testing.assert_array_equal(class_caps(None, classes), [1, 1, 1])
+    np.testing.assert_allclose(class_caps(1.0, classes), zone_around(0.5)[1])
+    for caps in ({"c": 0.9, "a": 0.5, "b": 1}, [0.5, 1, 0.9]):
+        np.testing.assert_array_equal(class_caps(caps, classes), [0.5, 1, 0.9])
+
+
+@pytest.mark.parametrize("zone", ["ab", ("low", "high"), (None, 0.5), (0.1, [0.9]), True, {0: 0.3}])
+def test_a_zone_that_is_not_made_of_numbers(zone):
+    with pytest.raises(ValueError, match=re.escape(f"two classes; got {zone!r}.")):
+        binary_zone(zone, 0.5)
+
+
+def test_floors_are_log_odds_at_the_caps():
+    np.testing.assert_allclose(floor_of([0.25, 0.5]), [math.log(3), 0.0], atol=1e-15)
+    assert floor_of(1.0) == -math.inf
+    assert floor_of(1e-300) == pytest.approx(-math.log(1e-300))
 
 
 # ------------------------------------------------------------------------------------------
@@ -472,39 +493,3 @@ def test_errors_of_undecided_labels(classes, label, message):
 def test_class_prior_counts_with_weights_and_absent_classes(home):
     np.testing.assert_allclose(class_prior(home([1, 1, 0, 1]), [0, 1, 2]), [0.25, 0.75, 0])
     np.testing.assert_allclose(class_prior(["b", "a"], ["a", "b"], home([3.0, 1.0])), [0.25, 0.75])
-
-
-def test_labels_of_python_objects_become_one_kind():
-    assert as_labels(np.asarray(["a", "bcd"], dtype=object), "y").dtype == "<U3"
-    assert as_labels(np.asarray([1, 2.5], dtype=object), "y").dtype == np.float64
-    assert as_labels([[1], [2]], "y").tolist() == [1, 2]
-    with pytest.raises(ValueError, match=r"y must be one-dimensional; got shape \(1, 2\)"):
-        as_labels([[1, 2]], "y")
-
-
-def test_labels_are_found_in_any_order():
-    found = encode_labels(np.asarray([3, 1, 2, 3]), np.asarray([3, 1, 2]), "y")
-    assert found.tolist() == [0, 1, 2, 0]
-    with pytest.raises(ValueError, match=r"y contains \[0, 9\], not among the labels \[3, 1, 2\]"):
-        encode_labels(np.asarray([3, 9, 0]), np.asarray([3, 1, 2]), "y")
-    with pytest.raises(ValueError, match=r"y holds strings but the labels \[3\] are numbers"):
-        encode_labels(np.asarray(["3"]), np.asarray([3]), "y")
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([1.0], r"sample_weight has shape \(1,\); expected \(2,\)"),
-        ([1.0, -1.0], r"finite and not negative"),
-        ([1.0, math.nan], r"finite and not negative"),
-        ([0.0, 0.0], r"zero for every row"),
-    ],
-)
-def test_errors_of_weights(weights, message):
-    with pytest.raises(ValueError, match=message):
-        check_weights(weights, 2)
-
-
-def test_one_weight_for_all():
-    np.testing.assert_array_equal(check_weights(2.0, 3), [2, 2, 2])
-    np.testing.assert_array_equal(check_weights(None, 2), [1, 1])

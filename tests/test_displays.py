@@ -12,7 +12,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from grayzone.decision import BayesDecisionClassifier, zone_around
+from grayzone import BayesDecisionClassifier
+from grayzone.decision import zone_around
 from grayzone.displays import CostCurveDisplay, RiskCoverageDisplay, ZoneReliabilityDisplay
 from grayzone.metrics import expected_cost, selective_risk, zone_calibration_error
 

@@ -15,7 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from grayzone.decision import BayesDecisionClassifier, bayes_decision, cost_matrix, zone_around
+from grayzone import BayesDecisionClassifier
+from grayzone.decision import bayes_decision, cost_matrix, zone_around
 from grayzone.metrics import (
     cost_curve,
     expected_cost,
@@ -166,9 +167,20 @@ def test_minus_one_may_be_a_class():
         ([], [], {}, r"empty"),
         ([-1, 1], [1, 1], {"reject_cost": 1}, r"stands for -1, which is one of the classes"),
         ([0, 1], [1, 1], {"undecided_label": 0}, r"undecided_label=0 stands for 0"),
-        ([0, 1], [0, 1], {"sample_weight": [1]}, r"sample_weight has shape \(1,\)"),
+        ([0, 1], [0, 1], {"sample_weight": [1]}, r"sample_weight must have shape \(2,\)"),
         ([0, 1], [0, 1], {"example_costs": [[0, 1]]}, r"example_costs has shape \(1, 2\)"),
-        ([0, 1], [0, 1], {"example_costs": [[0, 1], [-1, 0]]}, r"example_costs must be finite"),
+        (
+            [0, 1],
+            [0, 1],
+            {"example_costs": [[0, 1], [-1, 0]]},
+            r"example_costs must not be negative; got -1 in row 1",
+        ),
+        (
+            [0, 1],
+            [0, 1],
+            {"example_costs": [[0, math.nan], [1, 0]]},
+            r"example_costs must be finite; got nan in row 0",
+        ),
         ([0, 1], [0, 1], {"example_costs": [[0, 1]] * 2, "costs": {0: 1, 1: 1}}, r"not both"),
         ([0, 1], [0, 1], {"costs": "cheap"}, r"the only string allowed is 'balanced'"),
     ],
@@ -411,8 +423,8 @@ def test_no_row_in_the_zone():
 @pytest.mark.parametrize(
     ("y", "proba", "params", "message"),
     [
-        ([0, 1], [0.5, 0.5], {"n_bins": 0}, r"n_bins must be a positive integer; got 0"),
-        ([0, 1], [0.5, 0.5], {"n_bins": 2.5}, r"n_bins must be a positive integer; got 2.5"),
+        ([0, 1], [0.5, 0.5], {"n_bins": 0}, r"n_bins must be an integer >= 1; got 0"),
+        ([0, 1], [0.5, 0.5], {"n_bins": 2.5}, r"n_bins must be an integer >= 1; got 2.5"),
         ([0, 1], [0.5, 0.5], {"strategy": "other"}, r"strategy must be .* got 'other'"),
         ([0, 1, 2], [0.5, 0.5, 0.5], {}, r"Expected two classes; got \[0, 1, 2\]"),
         (["a", "a"], [0.5, 0.5], {}, r"give pos_label"),

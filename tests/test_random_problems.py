@@ -145,3 +145,36 @@ def test_wide_zones_of_separable_classes(seed):
     rng = np.random.default_rng(seed)
     zone, C = rng.uniform(5.0, 12.0), 10.0 ** rng.uniform(1.0, 4.0)
     fit_and_check(data, {"C": C, "zone": zone, "fit_intercept": bool(seed % 5)})
+
+
+def with_ties(n, d):
+    """Half of the entries are zero: whole rows repeat, with labels that contradict each other."""
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((n, d)) < 0.5, rng.random((n, d)), 0.0)
+    return X, (X[:, 0] + 0.3 * rng.normal(size=n) > 0.3).astype(int)
+
+
+@pytest.mark.parametrize("size", [(10_000, 5), (10_000, 20), (20_000, 40)], ids=str)
+@pytest.mark.parametrize("zone", [1.0, 0.3])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_many_rows_with_ties(size, zone, seed):
+    # large enough to start from a part of the rows, drawn by the seed
+    X, y = with_ties(*size)
+    estimator = TruncatedLogisticRegression(zone=zone, random_state=seed, tol=TOL, max_iter=100)
+    estimator.fit(X, y)
+    check_optimal(estimator, as_oracle((X, y, None), 1.0, zone, True))
+
+
+@pytest.mark.parametrize("seed", [4, 17, 25, 98, 110, 174, 221])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_hopeless_scales_give_a_point_and_its_gap(seed):
+    # eight orders of magnitude between the features: a warning may be all there is, but no error
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 16))
+    X = rng.normal(size=(n, 5)) * 10.0 ** rng.integers(-4, 5, size=5)
+    y = np.concatenate([np.arange(4), rng.integers(4, size=n - 4)])
+    weight = rng.gamma(0.5, size=n) + 1e-6
+    C, zone = 10.0 ** rng.uniform(0.0, 4.0), 10.0 ** rng.uniform(-2.0, 0.0)
+    estimator = TruncatedLogisticRegression(C=C, zone=zone).fit(X, y, sample_weight=weight)
+    assert np.isfinite(estimator.coef_).all()
+    assert 0.0 <= estimator.dual_gap_ < np.inf

@@ -8,6 +8,7 @@ paper's problem (23,235 × 54), both with C = 1. Then the growth of time with th
 
 import argparse
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -90,7 +91,9 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="few rows, one round")
     parser.add_argument("--repeats", type=int, default=5, help="rounds of timing (default: 5)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of BLAS (default: 1)")
+    parser.add_argument(
+        "--threads", type=int, default=os.cpu_count(), help="threads (default: all processors)"
+    )
     parser.add_argument("--output", type=Path, help="where to write the JSON")
     options = parser.parse_args(argv)
     unknown = set(options.sections) - set(SECTIONS)

@@ -1,6 +1,6 @@
 """Sparse probabilistic classifiers that are accurate where decisions are made."""
 
-from grayzone.decision import BayesDecisionClassifier
+from grayzone.bayes import BayesDecisionClassifier
 from grayzone.truncated import TruncatedLogisticRegression
 
 __version__ = "0.1.0"

@@ -1,19 +1,30 @@
-"""Checks shared by the estimators: each error says what was given and what is expected."""
+"""Checks of what callers give, before costs and zones come in.
+
+Each error says what was given and what is expected. Labels, weights and costs are few or flat:
+they become NumPy arrays. Probabilities stay in the array library they come from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from math import inf, isfinite
-from numbers import Real
+from math import isfinite
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from array_api_compat import (
+    array_namespace,
+    is_array_api_obj,
+    is_cupy_array,
+    is_torch_array,
+    to_device,
+)
+from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
-from grayzone.decision import zone_around
-
-Array = Any
+Array = Any  # an array of any library that follows the array API standard
+Floats = NDArray[np.float64]
 
 
 def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,20 +43,38 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-def check_number(
-    name: str, value: Any, *, above: float | None = None, least: float | None = None
-) -> float:
-    """Check a finite real number, strictly above or at least a bound."""
+# ------------------------------------------------------------------------------------------
+# Parameters
+# ------------------------------------------------------------------------------------------
+
+
+def is_real(value: Any) -> bool:
+    """Tell whether a value is a number, not a flag."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_auto(value: Any) -> bool:
+    """Tell whether a value is the word "auto", also where it may be an array."""
+    return isinstance(value, str) and value == "auto"
+
+
+def check_number(name: str, value: Any, *, above: float | None = None) -> float:
+    """Check a finite real number, strictly above a bound where there is one."""
     expected = "a finite number"
     if above is not None:
         expected += f" > {above:g}"
-    if least is not None:
-        expected += f" >= {least:g}"
-    good = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
-    good = good and (above is None or value > above) and (least is None or value >= least)
+    good = is_real(value) and _is_finite(value)
+    good = good and (above is None or value > above)
     if not good:
         raise ValueError(f"{name} must be {expected}; got {value!r}.")
     return float(value)
+
+
+def check_integer(name: str, value: Any, *, least: int) -> int:
+    """Check a whole number that is at least a bound."""
+    if not (isinstance(value, Integral) and is_real(value) and int(value) >= least):
+        raise ValueError(f"{name} must be an integer >= {least}; got {value!r}.")
+    return int(value)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
@@ -56,113 +85,169 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
+def _is_finite(value: Any) -> bool:
+    try:
+        return isfinite(value)
+    except OverflowError:  # a whole number beyond all doubles
+        return False
+
+
+# ------------------------------------------------------------------------------------------
+# Arrays and labels
+# ------------------------------------------------------------------------------------------
+
+
+def as_numpy(values: Any) -> NDArray[Any]:
+    """Turn small or label-like data into a NumPy array, from any array library and device."""
+    if is_torch_array(values) or is_cupy_array(values):
+        values = to_device(values, "cpu")
+    try:
+        return np.asarray(values)
+    except RuntimeError:  # a library that converts only on request, like array-api-strict
+        return np.from_dlpack(values)
+
+
+def as_probabilities(proba: Any, name: str = "proba") -> Array:
+    """Check probabilities and return them as a floating-point array of shape (n, K)."""
+    if not is_array_api_obj(proba):
+        proba = np.asarray(proba)
+        if proba.dtype.kind not in "biuf":
+            proba = proba.astype(np.float64)
+    xp = array_namespace(proba)
+    if not xp.isdtype(proba.dtype, "real floating"):
+        proba = xp.astype(proba, xp.float64)
+    if proba.ndim not in (1, 2):
+        raise ValueError(
+            f"{name} must have shape (n_samples, n_classes), or (n_samples,) for the "
+            f"probability of the positive class; got shape {tuple(proba.shape)}."
+        )
+    if not bool(xp.all(xp.isfinite(proba))):
+        raise ValueError(f"{name} contains NaN or infinity; probabilities must be finite.")
+    if proba.ndim == 1:
+        return xp.stack([1.0 - proba, proba], axis=1)
+    if proba.shape[1] == 0:
+        raise ValueError(f"{name} has no columns; expected one column per class.")
+    return proba
+
+
+def as_labels(values: Any, name: str) -> NDArray[Any]:
+    """Check labels and return them as a 1-D NumPy array of numbers or of strings.
+
+    Arrays of Python objects (what pandas gives for strings) become arrays of the one kind
+    they hold, so that sorting and comparing never meet a mixture.
+    """
+    labels = as_numpy(values)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional; got shape {labels.shape}.")
+    if labels.dtype.kind == "O":
+        if all(isinstance(label, str) for label in labels):
+            labels = labels.astype(str)
+        elif all(is_numeric_label(label) for label in labels):
+            labels = np.asarray(labels.tolist())
+    if not (labels.dtype.kind in "biuf" or is_text(labels)):
+        raise ValueError(
+            f"{name} must hold numbers only or strings only; got an array of dtype "
+            f"{labels.dtype} that holds something else."
+        )
+    return labels
+
+
+def encode_labels(values: NDArray[Any], labels: NDArray[Any], name: str) -> NDArray[np.intp]:
+    """Return the position in `labels` of each of `values`; unknown values are an error."""
+    if values.size and is_text(values) != is_text(labels):
+        raise ValueError(
+            f"{name} holds {_kind(values)} but the labels {listed(labels)} are {_kind(labels)}."
+        )
+    order = np.argsort(labels)
+    ranks = np.searchsorted(labels, values, sorter=order)
+    positions = order[np.minimum(ranks, len(labels) - 1)]
+    unknown = labels[positions] != values
+    if np.any(unknown):
+        raise ValueError(
+            f"{name} contains {listed(np.unique(values[unknown]))}, not among the labels "
+            f"{listed(labels)}."
+        )
+    return positions
+
+
+def is_numeric_label(label: Any) -> bool:
+    """Tell whether one label is a number; flags are labels, too."""
+    return isinstance(label, (Real, np.bool_))
+
+
+def is_text(labels: NDArray[Any]) -> bool:
+    """Tell whether labels that passed `as_labels` are strings; otherwise they are numbers."""
+    return labels.dtype.kind in "UT"
+
+
+def listed(labels: Iterable[Any]) -> str:
+    """Return labels as an error message shows them."""
+    return str(np.asarray(labels).tolist())
+
+
+def _kind(labels: NDArray[Any]) -> str:
+    return "strings" if is_text(labels) else "numbers"
+
+
+# ------------------------------------------------------------------------------------------
+# Amounts and weights
+# ------------------------------------------------------------------------------------------
+
+
+def as_amounts(values: Any, name: str, owners: Sequence[Any] | None = None) -> Floats:
+    """Check finite numbers, none of them negative, and return a copy of them as float64.
+
+    An error names the first number that will not do, by its row or, where `owners` are given,
+    by the label that it belongs to.
+    """
+    try:
+        amounts = as_numpy(values).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be made of numbers; got {values!r}.") from error
+    for wrong, demand in ((~np.isfinite(amounts), "be finite"), (amounts < 0, "not be negative")):
+        if np.any(wrong):
+            first = tuple(np.argwhere(wrong)[0].tolist())
+            place = f" in row {first[0]}" if first else ""
+            if owners is not None:
+                place = f" for {owners[first[0]]!r}"
+            raise ValueError(f"{name} must {demand}; got {amounts[first]:g}{place}.")
+    return amounts
+
+
+def check_weights(sample_weight: Any, n_samples: int) -> Floats:
+    """Check sample weights and return one a row: ones for None, a single number for all."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weights = as_amounts(sample_weight, "sample_weight")
+    if weights.ndim == 0:
+        weights = np.full(n_samples, float(weights))
+    if weights.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must have shape ({n_samples},), one weight a row; got shape "
+            f"{weights.shape}."
+        )
+    if not np.any(weights > 0):
+        raise ValueError("sample_weight must have a positive entry; all are zero.")
+    return weights
+
+
 def row_weights(
-    sample_weight: Array | None, class_weight: Any, classes: Array, codes: Array
-) -> tuple[Array, Array]:
+    sample_weight: Any, class_weight: Any, classes: NDArray[Any], codes: NDArray[np.intp]
+) -> tuple[Floats, Floats]:
     """Check and give the sample weights, and their product with the class weights."""
-    n = codes.shape[0]
-    weights = np.ones(n) if sample_weight is None else checked_weights(sample_weight, n)
-    per_class = compute_class_weight(
-        class_weight, classes=classes, y=classes[codes], sample_weight=weights
-    )
+    weights = check_weights(sample_weight, codes.shape[0])
+    if class_weight is None:
+        return weights, weights
+    with np.errstate(divide="ignore"):  # "balanced" divides by the weight of each class
+        per_class = compute_class_weight(
+            class_weight, classes=classes, y=classes[codes], sample_weight=weights
+        )
+    per_class[np.bincount(codes, weights, minlength=len(classes)) == 0] = 0.0
     if not np.all(np.isfinite(per_class)) or np.any(per_class < 0):
         raise ValueError(
             f"class_weight must give finite weights >= 0; got {class_weight!r} for classes "
             f"{classes.tolist()}."
         )
     return weights, weights * per_class[codes]
-
-
-def checked_weights(sample_weight: Array, n: int) -> Array:
-    """Sample weights as doubles: finite, not negative, not all zero, one a row."""
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.ndim == 0:
-        weights = np.full(n, float(weights))
-    if weights.shape != (n,):
-        raise ValueError(
-            f"sample_weight must have shape ({n},), one weight a row; got shape {weights.shape}."
-        )
-    if not np.all(np.isfinite(weights)):
-        row = int(np.flatnonzero(~np.isfinite(weights))[0])
-        raise ValueError(f"sample_weight must be finite; got {weights[row]} in row {row}.")
-    if np.any(weights < 0):
-        row = int(np.flatnonzero(weights < 0)[0])
-        raise ValueError(f"sample_weight must not be negative; got {weights[row]:g} in row {row}.")
-    if not np.any(weights > 0):
-        raise ValueError("sample_weight must have a positive entry; all are zero.")
-    return weights
-
-
-def binary_zone(zone: Any, threshold: float) -> tuple[float, float]:
-    """Zone (p_min, p_max) of two classes, from all the forms it can be given in.
-
-    ``None`` is (0, 1); a float h > 0 is sigma(logit(threshold) +- h); a pair is itself.
-    """
-    if zone is None:
-        return 0.0, 1.0
-    if isinstance(zone, Real) and not isinstance(zone, bool):
-        check_number("zone", zone, above=0.0)
-        if not 0.0 < threshold < 1.0:
-            raise ValueError(
-                f"zone={zone!r} is a width around the decision threshold, but the costs put the "
-                f"threshold at {threshold:g}; give both kinds of error a positive cost, or the "
-                "zone as (p_min, p_max)."
-            )
-        return zone_around(threshold, float(zone))
-    if isinstance(zone, str | Mapping) or np.shape(zone) != (2,):
-        raise ValueError(
-            "zone must be None, a float > 0 or a pair (p_min, p_max) for two classes; "
-            f"got {zone!r}."
-        )
-    p_min, p_max = (float(p) for p in zone)
-    if not (0.0 <= p_min <= 1.0 and 0.0 <= p_max <= 1.0):
-        raise ValueError(f"zone must hold two probabilities in [0, 1]; got ({p_min:g}, {p_max:g}).")
-    if p_min >= p_max:
-        raise ValueError(
-            f"zone must have p_min < p_max; got p_min={p_min:g}, p_max={p_max:g} (an empty zone "
-            "is fitted by a constant)."
-        )
-    return p_min, p_max
-
-
-def class_caps(zone: Any, classes: Array) -> Array:
-    """Cap of each of K > 2 classes: None is 1, a float h is sigma(h), a mapping or array itself.
-
-    Caps that sum to 1 or less would all be met by one constant prediction.
-    """
-    if zone is None:
-        return np.ones(len(classes))
-    if isinstance(zone, Real) and not isinstance(zone, bool):
-        h = check_number("zone", zone, above=0.0)
-        return np.full(len(classes), 1.0 / (1.0 + np.exp(-h)))
-    if isinstance(zone, Mapping):
-        known = set(classes.tolist())
-        unknown = [label for label in zone if label not in known]
-        if unknown or len(zone) != len(classes):
-            raise ValueError(
-                f"zone must give a cap to each of the classes {classes.tolist()}; got "
-                f"{dict(zone)!r}."
-            )
-        caps = np.array([float(zone[label]) for label in classes.tolist()])
-    elif isinstance(zone, str) or np.shape(zone) != (len(classes),):
-        raise ValueError(
-            f"zone must be None, a float > 0, or one cap for each of the {len(classes)} classes; "
-            f"got {zone!r}."
-        )
-    else:
-        caps = np.asarray(zone, dtype=np.float64)
-    if not np.all((caps > 0.0) & (caps <= 1.0)):
-        raise ValueError(f"the caps in zone must be in (0, 1]; got {caps.tolist()}.")
-    if caps.sum() <= 1.0:
-        raise ValueError(
-            f"the caps in zone must sum to more than 1; got {caps.tolist()}, which one constant "
-            "prediction fulfils."
-        )
-    return caps
-
-
-def floor_of(cap: Array) -> Array:
-    """Loss floor F = -logit(cap), -inf for a cap of 1."""
-    cap = np.asarray(cap, dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        return np.where(cap < 1.0, np.log1p(-cap) - np.log(cap), -inf)

@@ -241,11 +241,37 @@ class SparseDesign(Design):
 
     def scores(self, coef: Array) -> Array:
         d = self.n_features
-        out = np.asarray(self.X @ np.ascontiguousarray(coef[:, :d].T))
+        slopes = np.ascontiguousarray(coef[:, :d].T)
+        out = np.zeros((self.n_rows, slopes.shape[1]))
+        for piece, rows, columns in self._pieces():
+            out[rows] += piece @ slopes[columns]
         return out + coef[:, d] if self.fit_intercept else out
 
     def gradient(self, residual: Array) -> Array:
-        return self._append_sums(np.asarray(self.X.T @ residual).T, residual)
+        return self._append_sums(self._transposed_product(residual), residual)
+
+    def _transposed_product(self, columns_of_n: Array) -> Array:
+        out = np.zeros((self.n_features, columns_of_n.shape[1]))
+        for piece, rows, columns in self._pieces():
+            out[columns] += piece.T @ columns_of_n[rows]
+        return out.T
+
+    def _pieces(self) -> Iterator[tuple[Any, slice, slice]]:
+        """The matrix in double precision with the rows and columns it covers, whole or in pieces.
+
+        SciPy would convert all of a single-precision matrix for each product with doubles.
+        """
+        every = slice(None)
+        if self.X.dtype == np.float64:
+            yield self.X, every, every
+            return
+        by_rows = self.X.format == "csr"
+        length = self.n_rows if by_rows else self.n_features
+        step = max(1, length * _BLOCK_SIZE // max(1, self.X.nnz))
+        for a in range(0, length, step):
+            part = slice(a, a + step)
+            piece = self.X[part] if by_rows else self.X[:, part]
+            yield piece.astype(np.float64), *((part, every) if by_rows else (every, part))
 
     def gram(
         self, weights: Array, residual: Array, rows: Array | None = None
@@ -257,7 +283,7 @@ class SparseDesign(Design):
         fill = self._gram_by_rows if self.X.format == "csr" else self._gram_by_columns
         G[:, :d, :d] = fill(weights)
         if self.fit_intercept:
-            G[:, d, :d] = G[:, :d, d] = np.asarray(self.X.T @ weights).T
+            G[:, d, :d] = G[:, :d, d] = self._transposed_product(weights)
             G[:, d, d] = weights.sum(axis=0)
         return G, self.gradient(residual)
 
@@ -291,20 +317,25 @@ class SparseDesign(Design):
         for a in range(0, d, width):
             columns = self.X[:, a : a + width].toarray()
             for i in range(m):
-                G[i, :, a : a + width] = self.X.T @ (columns * weights[:, i, None])
+                G[i, :, a : a + width] = self._transposed_product(columns * weights[:, i, None]).T
         return G
 
     def square_sums(self, weights: Array) -> Array:
-        d = self.n_features
-        slopes = np.zeros((weights.shape[1], d))
-        for a, b in self.blocks():
-            block = self.X[a:b]
-            squares = block.multiply(block).astype(np.float64)
-            slopes += np.asarray(squares.T @ weights[a:b]).T
+        slopes = np.zeros((weights.shape[1], self.n_features))
+        for square, a, b in self._squares():
+            slopes += (square.T @ weights[a:b]).T
         return self._append_sums(slopes, weights)
 
     def row_squares(self) -> Array:
-        return np.asarray(self.X.multiply(self.X).sum(axis=1), dtype=np.float64).ravel()
+        return np.concatenate(
+            [square @ np.ones(self.n_features) for square, _, _ in self._squares()]
+        )
+
+    def _squares(self) -> Iterator[tuple[Any, int, int]]:
+        for a, b in self.blocks(copies=8):
+            block = self.X[a:b].astype(np.float64)
+            block.data **= 2
+            yield block, a, b
 
     def take(self, rows: Array) -> Design:
         return SparseDesign(sp.csr_array(self.X[rows]), self.fit_intercept)
@@ -314,7 +345,8 @@ class SparseDesign(Design):
         return np.column_stack([block, np.ones(len(rows))]) if self.fit_intercept else block
 
     def inner(self, rows: Array, others: Array) -> Array:
-        return (self.X[rows] @ self.X[others].T).toarray().astype(np.float64, copy=False)
+        left, right = self.X[rows].astype(np.float64), self.X[others].astype(np.float64)
+        return (left @ right.T).toarray()
 
 
 def as_design(X: Array, fit_intercept: bool = True) -> Design:

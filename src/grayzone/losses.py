@@ -44,8 +44,7 @@ Array = Any  # an array of any array API namespace
 def softplus(u: Array) -> Array:
     """Log(1 + exp(u)) without overflow, relative accuracy kept for very negative u."""
     xp = array_namespace(u)
-    size = xp.abs(u)
-    return 0.5 * (u + size) + xp.log1p(xp.exp(-size))
+    return xp.where(u > 0, u, 0.0) + xp.log1p(xp.exp(-xp.abs(u)))
 
 
 def sigmoid(u: Array) -> Array:
@@ -183,7 +182,7 @@ class TruncatedLogistic:
         p = xp.where(inside, a, 0.5)
         distance = xp.where(inside, _bernoulli_bregman(p, v - logit(p)), softplus(-v))
         high = distance + a * xp.where(above, 0.0, v - u)
-        return xp.where(a <= s, low, high)
+        return xp.where((a < 0) | (a > 1), xp.inf, xp.where(a <= s, low, high))
 
 
 class Logistic(TruncatedLogistic):
@@ -367,15 +366,20 @@ class SignedMargin:
         n = duals.shape[0]
         mass = weight * xp.abs(duals[:, 0])
         up = xp.sum(xp.where(self.y > 0, mass, 0.0))
-        down = xp.sum(mass) - up
+        down = xp.sum(xp.where(self.y > 0, 0.0, mass))
         if not (up > 0 and down > 0):
             return xp.zeros_like(duals)
-        heavy, excess = (self.y > 0, up - down) if up > down else (self.y < 0, down - up)
-        for stop in (n // 64, n // 8, n):
-            first = xp.sum(xp.where(heavy[:stop], mass[:stop], 0.0))
+        heavy = self.y > 0 if up > down else self.y < 0
+        excess = xp.abs(up - down)
+        if excess <= 1e-14 * (up + down):  # rounding
+            return duals
+        stop, shrink = n, (down / up if up > down else up / down)
+        for some in (n // 64, n // 8):
+            first = xp.sum(xp.where(heavy[:some], mass[:some], 0.0))
             if first > 1e3 * excess:
+                stop, shrink = some, 1.0 - excess / first
                 break
-        factor = xp.where(heavy[:stop], 1.0 - excess / first, 1.0)
+        factor = xp.where(heavy[:stop], shrink, 1.0)
         return xp.concat([duals[:stop, :] * factor[:, None], duals[stop:, :]])
 
     def fenchel_young(self, loss: TruncatedLogistic, scores: Array, duals: Array) -> Array:
@@ -401,7 +405,9 @@ class SoftmaxMargin:
 
     def take(self, rows: Array) -> SoftmaxMargin:
         """Give the map of these rows."""
-        return SoftmaxMargin(self.own[rows, :])
+        if isinstance(rows, slice):
+            return SoftmaxMargin(self.own[rows, :])
+        return SoftmaxMargin(array_namespace(self.own).take(self.own, rows, axis=0))
 
     def _parts(self, scores: Array) -> tuple[Array, Array]:
         """Return the margin and the softmax among the other classes (0 for the own one)."""

@@ -14,13 +14,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from grayzone._validation import (
     all_or_nothing,
-    binary_zone,
     check_choice,
+    check_integer,
     check_number,
-    class_caps,
-    floor_of,
     row_weights,
 )
+from grayzone._zones import binary_zone, class_caps, floor_of
 from grayzone.decision import bayes_decision, cost_matrix, threshold_from_costs
 from grayzone.designs import as_design
 from grayzone.losses import Ramp, SignedMargin, SoftmaxMargin, TruncatedLogistic, sigmoid
@@ -206,8 +205,8 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         X, y = validate_data(
             self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32]
         )
-        check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
+        check_classification_targets(classes)
         sample_weight, weight = row_weights(sample_weight, self.class_weight, classes, codes)
         used = np.flatnonzero(weight > 0)
         _check_two_classes(classes, codes[used])
@@ -217,7 +216,7 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         # rows without weight are rows that are not there
         rows = slice(None) if used.size == codes.size else used
         problem = Problem(
-            as_design(X[rows], self.fit_intercept),
+            as_design(X if used.size == codes.size else X[used], self.fit_intercept),
             _margin_map(codes[rows], len(classes)),
             TruncatedLogistic(floors[codes[rows]]),
             weight[rows],
@@ -231,7 +230,7 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         check_number("C", self.C, above=0.0)
         check_number("tol", self.tol, above=0.0)
-        check_number("max_iter", self.max_iter, least=1)
+        check_integer("max_iter", self.max_iter, least=1)
         check_number("cache_size", self.cache_size, above=0.0)
         check_choice("kernel", self.kernel, ("linear",))
         check_choice("loss", self.loss, ("truncated", "ramp"))
@@ -425,7 +424,7 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
 
 
 def _check_two_classes(classes: Array, codes: Array) -> None:
-    present = np.unique(codes)
+    present = np.flatnonzero(np.bincount(codes, minlength=classes.size))
     if present.size < 2:
         raise ValueError(
             f"A classifier needs at least two classes with a positive weight; got one class: "

@@ -69,16 +69,19 @@ def minimise(
             problem, start, tol=tol, max_iter=max_iter, seed=seed, callback=callback
         )
     size = design.n_rows * (problem.n_outputs * design.n_coef) ** 2
+    solver = choose(name, problem, seed)
+    options: dict[str, Any] = {"tol": tol, "polish": 3 if size <= _SMALL else 0}
     with own_threads():
-        return solve(
-            problem,
-            choose(name, problem, seed),
-            tol=tol,
-            max_iter=max_iter,
-            start=start,
-            polish=3 if size <= _SMALL else 0,
-            callback=callback,
+        found = solve(problem, solver, max_iter=max_iter, start=start, callback=callback, **options)
+        left = max_iter - found.n_iter
+        if found.status is Status.CONVERGED or not isinstance(solver, Decomposed) or left < 1:
+            return found
+        # slower and sure: smoothed Newton steps, each of them downhill
+        again = solve(
+            problem, Primal(), max_iter=left, start=found.coef, callback=callback, **options
         )
+    best = min(found, again, key=lambda solution: solution.certificate.gap)
+    return replace(best, n_iter=found.n_iter + again.n_iter)
 
 
 def _minimise_in_row_space(problem: Problem, start: Array | None, **options: Any) -> Solution:

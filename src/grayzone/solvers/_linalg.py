@@ -28,7 +28,7 @@ def factorise(H: Array) -> Callable[[Array], Array]:
     while ridge < 1.0:
         inner = _cholesky(scaled + ridge * xp.eye(H.shape[0], dtype=H.dtype))
         if inner is not None:
-            return lambda r: (scale * inner((scale * r.T).T).T).T
+            return lambda r: scale * inner(scale * r)
         ridge *= 100.0
     raise FloatingPointError("the Hessian is not positive definite, or not finite")
 
@@ -86,7 +86,7 @@ def descend(value: Callable[[float], float], slope0: float, start: float) -> tup
         if reached <= start + 1e-4 * t * slope0:
             return t, reached
         # near the optimum the promised decrease drowns in the rounding of the sum
-        if t == 1.0 and reached <= start * (1.0 + 1e-14) and -slope0 <= 1e-11 * abs(start):
+        if t == 1.0 and -slope0 <= 1e-11 * abs(start) and reached - start <= 1e-13 * abs(start):
             return t, reached
         bend = reached - start - t * slope0
         guess = -slope0 * t * t / (2.0 * bend) if np.isfinite(bend) and bend > 0 else 0.0

@@ -85,7 +85,11 @@ def solve(
     best: _Point | None = None
     status, iteration = Status.MAX_ITER, 0
     for iteration in range(1, max_iter + 1):
-        state = solver.step(problem, state, tol)
+        try:
+            state = solver.step(problem, state, tol)
+        except FloatingPointError:
+            status = Status.NOT_FINITE
+            break
         if not (state.settled or state.stalled or iteration == max_iter):
             continue
         point = _certified(problem, state, tol)

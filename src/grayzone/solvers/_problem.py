@@ -174,7 +174,8 @@ def _fenchel_young(problem: Problem, scores: Array, duals: Array, rows: Array | 
     margins, loss, weight = problem.margins, problem.loss, problem.weight
     if rows is not None:
         margins, loss, weight = margins.take(rows), loss.take(rows), weight[rows]
-        scores, duals = scores[rows, :], duals[rows, :]
+        xp = array_namespace(scores)
+        scores, duals = xp.take(scores, rows, axis=0), xp.take(duals, rows, axis=0)
 
     def distance(piece: slice) -> Array:
         part = margins.take(piece)

@@ -55,9 +55,12 @@ def coarse_start(problem: Problem, seed: int) -> Array | None:
 def _stratified(problem: Problem, seed: int) -> Array | None:
     """Every k-th row of each class; None when these would be too few."""
     codes = problem.margins.codes
-    fewest = np.bincount(codes).min()
+    counts = np.bincount(codes)
+    fewest = counts.min()
     if codes.size // _PART < max(_MIN_ROWS, 20 * problem.design.n_coef) or fewest < 20 * _PART:
         return None
-    order = np.argsort(codes, kind="stable")
     first = int(np.random.default_rng(seed).integers(_PART))
-    return np.sort(order[first::_PART])
+    chosen = np.zeros(codes.size, dtype=bool)
+    for code in range(counts.size):
+        chosen[np.flatnonzero(codes == code)[first::_PART]] = True
+    return np.flatnonzero(chosen)

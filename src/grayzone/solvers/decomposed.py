@@ -52,6 +52,7 @@ class _Memory:
     pinned: Array | None = None  # rows on the hinge; None before the first step
     left: Array | None = None  # rows that the last step misjudged: near ones in the next
     hessian: Array | None = None  # of the last model, where it may serve once more
+    idle: int = 0  # steps since the objective last fell by more than rounding
 
 
 class Decomposed:
@@ -89,6 +90,7 @@ class Decomposed:
             hinge = (multipliers[near] > 0) & (multipliers[near] <= rows.loss.slope_at_floor)
             pinned = near[hinge]
         decrease = memory.primal - primal
+        idle = memory.idle + 1 if decrease <= 1e-13 * primal else 0
         delta, steady = _outlook(problem, state.u, u, memory.delta, t)
         fresh = memory.hessian is None
         return State(
@@ -99,14 +101,16 @@ class Decomposed:
             touched=near,
             raw=raw,
             settled=mixed.exact or decrease <= _WORTH_CERTIFYING * tol * primal,
-            stalled=t == 0.0 and memory.delta == inf,
+            stalled=memory.delta == inf and idle > 1,
             memory=_Memory(
-                delta,
+                # the objective is there and the multipliers are not: all rows exactly, at last
+                inf if idle > 2 else delta,
                 primal,
                 decrease,
                 pinned,
                 mixed.left,
                 mixed.hessian if steady and fresh else None,
+                idle,
             ),
         )
 

@@ -104,10 +104,12 @@ class _Newton:
         self.solve = factorise(model.hessian + H)
 
     def residual(self) -> float:
-        """Squared Newton length of what is not yet stationary, in units of the objective."""
+        """What is not yet stationary, in units of the objective: primal decrease and dual gap."""
         xp = array_namespace(self.r_z)
         r = xp.reshape(self.r_z, (-1,))
-        return float(xp.sum(r * self.solve(r)) + xp.sum(self.r_xi**2 / self.S))
+        primal = float(xp.sum(r * self.solve(r)) + xp.sum(self.r_xi**2 / self.S))
+        free = self.r_z * xp.asarray(self.problem.design.penalised())
+        return primal + 0.5 * float(xp.sum(free**2)) / self.problem.penalty
 
     def direction(self, c1: Array, c2: Array) -> _Direction:
         """Newton direction towards alpha p = c1, beta q = c2."""
@@ -142,14 +144,18 @@ class _Newton:
         return first, (at.beta + t * d.beta) * (at.q + t * d.q)
 
 
-def _corrected(newton: _Newton, target: Array, mu: float) -> _Direction:
-    """Predictor, Mehrotra's corrector, then Gondzio's while they lengthen the step."""
+def _corrected(newton: _Newton, target: Array, mu: float, least: float) -> _Direction:
+    """Predictor, Mehrotra's corrector, then Gondzio's while they lengthen the step.
+
+    Complementarity goes from ``mu`` to no less than ``least``: were it to run ahead of what is
+    not yet stationary, the slacks would have to come back from the boundary.
+    """
     xp = array_namespace(target)
     zero = xp.zeros_like(target)
     predictor = newton.direction(zero, zero)
     left, right = newton.products(predictor, predictor.length)
     reached = float(xp.sum(left) + xp.sum(right)) / float(2.0 * xp.sum(target))
-    tau = mu * (max(reached, 0.0) / mu) ** 3
+    tau = max(mu * (max(reached, 0.0) / mu) ** 3, min(mu, least))
     goal = tau * target
     c1 = goal - predictor.p * predictor.alpha
     c2 = goal - predictor.q * predictor.beta
@@ -172,22 +178,22 @@ def _corrected(newton: _Newton, target: Array, mu: float) -> _Direction:
 def _start(
     problem: Problem, change: Array, scores: Array, tau: float, guess: Array | None
 ) -> _Iterate:
-    """Put every row on the central path of its own: alpha p = beta q = tau w sigma(F).
+    """Put every row on a central path of its own: alpha p = beta q = tau w sigma(xi).
 
     With the slope w sigma(xi) held at its value above the kink, p solves a quadratic; whatever
-    the distance r of a row from the kink, near or far on either side, it starts centred.
+    the distance r of a row from the kink, near or far on either side, it starts centred, and
+    (unlike with the targets' sigma(F)) not too close to the boundary where it is far above.
     Rows with a guess of their multiplier start from it, and leave a residual in q instead.
     """
     xp = array_namespace(scores)
     u = problem.margins.margin(scores)
     floor = problem.loss.floor
     total = problem.weight * sigmoid(xp.maximum(u, floor))
-    goal = tau * problem.weight * problem.loss.slope_at_floor
-    lift, reach = goal / total, u - floor
-    root = xp.sqrt(reach**2 + 4.0 * lift**2)
-    # the larger of the slacks p and q = p + r has no cancellation; then p q = lift (p + q)
-    large = 0.5 * (root + xp.abs(reach)) + lift
-    small = lift * large / (large - lift)
+    goal, reach = tau * total, u - floor
+    root = xp.sqrt(reach**2 + 4.0 * tau**2)
+    # the larger of the slacks p and q = p + r has no cancellation; then p q = tau (p + q)
+    large = 0.5 * (root + xp.abs(reach)) + tau
+    small = tau * large / (large - tau)
     alpha = goal / xp.where(reach > 0, small, large)
     if guess is not None:
         known = xp.clip(problem.weight * guess, 0.02 * total, 0.98 * total)
@@ -243,7 +249,8 @@ def interior_point(
     for n_iter in range(1, max_iter + 1):
         comp = at.complementarity()
         newton = _Newton(problem, model, at)
-        left = comp + newton.residual()
+        residual = newton.residual()
+        left = comp + residual
         if progress is not None:
             progress(left)
         if left <= tol or comp <= 1e-15 * total:
@@ -252,7 +259,7 @@ def interior_point(
         best, since = (left, 0) if left < 0.9 * best else (best, since + 1)
         if since >= _PATIENCE:
             break
-        direction = _corrected(newton, target, comp / total)
+        direction = _corrected(newton, target, comp / total, 0.1 * residual / total)
         short = short + 1 if direction.length < _SHORT else 0
         if short >= 2 and tau < 1.0:
             # too close to the boundary for what is left to do: back to the middle, further away
@@ -264,7 +271,7 @@ def interior_point(
 
 
 def _advance(at: _Iterate, d: _Direction, problem: Problem) -> None:
-    t = min(1.0, _BACK_OFF * d.length)
+    t = _credible(at, d, problem, min(1.0, _BACK_OFF * d.length))
     at.change = at.change + t * d.change
     at.scores = at.scores + t * d.scores
     at.u = problem.margins.margin(at.scores)
@@ -273,6 +280,23 @@ def _advance(at: _Iterate, d: _Direction, problem: Problem) -> None:
     at.q = at.q + t * d.q
     at.alpha = at.alpha + t * d.alpha
     at.beta = at.beta + t * d.beta
+
+
+def _credible(at: _Iterate, d: _Direction, problem: Problem, t: float) -> float:
+    """Shorten a step that the tangent of sigma(xi) misjudges.
+
+    Where sigma is nearly flat its tangent may send xi far up, to where sigma is near 1.
+    """
+    xp = array_namespace(at.u)
+
+    def mismatch(t: float) -> float:
+        total = at.alpha + at.beta + t * (d.alpha + d.beta)
+        return float(xp.max(xp.abs(sigmoid(at.xi + t * d.xi) - total / problem.weight)))
+
+    allowed = max(0.2, 1.5 * mismatch(0.0))
+    while t > 1e-3 and mismatch(t) > allowed:
+        t *= 0.5
+    return t
 
 
 def smooth_newton(

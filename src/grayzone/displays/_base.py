@@ -1,0 +1,92 @@
+"""What the displays share: where to draw, shades and legends, and what a fitted estimator knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from grayzone._costs import Costs
+from grayzone._validation import as_numpy
+from grayzone.bayes import BayesDecisionClassifier
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Zone = tuple[float, float]
+
+MUTED = "0.45"  # grey of everything that is not the curve itself
+
+# Beyond so many points, matplotlib takes seconds to find the best place for a legend.
+_MANY_POINTS = 20_000
+
+
+def pyplot(caller: str) -> Any:
+    """Import matplotlib's pyplot, or say what to install."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            f"{caller} requires matplotlib. You can install it with `pip install grayzone[plot]`."
+        ) from error
+    return plt
+
+
+def axes_for(ax: Axes | None, caller: str) -> Axes:
+    """Return the axes given, or those of a new figure."""
+    plt = pyplot(caller)
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def shade(ax: Axes, zone: Zone | None) -> Any:
+    """Shade the gray zone, unless it is everything."""
+    if zone is None or zone == (0.0, 1.0):
+        return None
+    label = once(ax, f"gray zone [{zone[0]:.3g}, {zone[1]:.3g}]")
+    return ax.axvspan(*zone, facecolor="0.9", edgecolor="none", zorder=0, label=label)
+
+
+def legend(ax: Axes) -> None:
+    """Draw the legend where it hides least, if that can be found in time."""
+    points = sum(len(np.asarray(line.get_xdata())) for line in ax.get_lines())
+    ax.legend(loc="best" if points < _MANY_POINTS else "upper right", fontsize="small")
+
+
+def once(ax: Axes, label: str) -> str:
+    """Return the label, or matplotlib's "no label" if the legend already has it."""
+    return "_nolegend_" if label in ax.get_legend_handles_labels()[1] else label
+
+
+def positive_response(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return the probability of the positive class, and its label."""
+    check_is_fitted(estimator)
+    classes = as_numpy(estimator.classes_)
+    if len(classes) != 2:
+        raise ValueError(
+            f"{type(estimator).__name__} was fitted on {len(classes)} classes; this display needs "
+            "two."
+        )
+    return estimator.predict_proba(X)[:, 1], classes[1]
+
+
+def fitted(estimator: Any, attribute: str, default: Any) -> Any:
+    """Find an attribute on an estimator or on the one it wraps."""
+    while estimator is not None:
+        value = getattr(estimator, attribute, None)
+        if value is not None:
+            return value
+        if isinstance(estimator, Pipeline):
+            estimator = estimator.steps[-1][1]
+        elif isinstance(estimator, BayesDecisionClassifier):
+            estimator = estimator.estimator_
+        else:
+            estimator = getattr(estimator, "best_estimator_", None)
+    return default
+
+
+def fitted_costs(estimator: Any) -> Costs:
+    """Return the costs an estimator decides by: worked out while fitting, or as given."""
+    costs = fitted(estimator, "cost_matrix_", None)
+    return fitted(estimator, "costs", None) if costs is None else costs

@@ -1,0 +1,265 @@
+"""Mean cost against the decision threshold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from numpy.typing import ArrayLike
+
+from grayzone._costs import Costs
+from grayzone._curves import cost_curve
+from grayzone._rows import read_binary
+from grayzone._validation import Array, Floats, is_auto
+from grayzone._zones import binary_zone
+from grayzone.decision import threshold_from_costs
+from grayzone.displays._base import (
+    MUTED,
+    Zone,
+    axes_for,
+    fitted,
+    fitted_costs,
+    legend,
+    once,
+    positive_response,
+    pyplot,
+    shade,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+
+
+class CostCurveDisplay:
+    r"""Mean cost of two-class decisions against the decision threshold.
+
+    Figure 1 of Hérault & Grandvalet (2007). The curve is exact: it has a step at every
+    probability, found with one sort. The vertical line is the threshold implied by the costs,
+    :math:`C^- / (C^+ + C^-)` of rule (1); where probabilities are good, the curve has its
+    minimum there. It is recommended to create a display with `from_estimator` or
+    `from_predictions`.
+
+    Parameters
+    ----------
+    thresholds : ndarray of shape (n_thresholds,)
+        Thresholds at which the mean cost steps, increasing from 0 to 1.
+    mean_cost : ndarray of shape (n_thresholds,)
+        Mean cost for the thresholds in ``(thresholds[k - 1], thresholds[k]]``.
+    threshold : float, default=None
+        Where to draw the vertical line; None for no line.
+    zone : tuple of float, default=None
+        ``(p_min, p_max)`` to shade; None for no shade.
+    name : str, default=None
+        Name of the curve in the legend.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the plot.
+    figure_ : matplotlib Figure
+        Figure of the plot.
+    line_ : matplotlib Line2D
+        The curve.
+    threshold_line_ : matplotlib Line2D or None
+        The vertical line.
+    zone_patch_ : matplotlib Patch or None
+        The shade of the zone.
+
+    See Also
+    --------
+    grayzone.metrics.cost_curve : The numbers behind it.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from grayzone.displays import CostCurveDisplay
+    >>> display = CostCurveDisplay.from_predictions(
+    ...     [0, 1, 0, 1], [0.1, 0.4, 0.6, 0.9], costs={0: 1.0, 1: 3.0}, zone=1.0
+    ... )
+    >>> display.threshold
+    0.25
+    >>> plt.close(display.figure_)
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+    line_: Line2D
+    threshold_line_: Line2D | None
+    zone_patch_: Any
+
+    def __init__(
+        self,
+        *,
+        thresholds: Floats,
+        mean_cost: Floats,
+        threshold: float | None = None,
+        zone: Zone | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.thresholds = thresholds
+        self.mean_cost = mean_cost
+        self.threshold = threshold
+        self.zone = zone
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        costs: Costs = "auto",
+        threshold: Any = "auto",
+        zone: Any = "auto",
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the cost curve of a fitted classifier of two classes.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted classifier, or a pipeline or search that ends in one.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data to predict.
+        y : array-like of shape (n_samples,)
+            True labels.
+        costs : "auto", None, "balanced", mapping or array-like of shape (2, 2), default="auto"
+            What errors cost; "auto" takes them from the estimator if it has any, None means that
+            every error costs 1.
+        threshold : "auto", float or None, default="auto"
+            Where to draw the vertical line; "auto" takes `threshold_` of the estimator or, if it
+            has none, the threshold implied by the costs.
+        zone : "auto", None, float or pair of floats, default="auto"
+            What to shade: ``(p_min, p_max)`` or a half-width around the threshold; "auto" takes
+            `zone_` of the estimator, if it has one.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+        name : str, default=None
+            Name of the curve; by default the estimator's class.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        **kwargs : dict
+            Passed to matplotlib's `plot` for the curve.
+
+        Returns
+        -------
+        display : CostCurveDisplay
+            What was drawn.
+        """
+        pyplot(f"{cls.__name__}.from_estimator")
+        proba, pos_label = positive_response(estimator, X)
+        if is_auto(threshold):
+            threshold = fitted(estimator, "threshold_", "auto")
+        return cls.from_predictions(
+            y,
+            proba,
+            costs=fitted_costs(estimator) if is_auto(costs) else costs,
+            threshold=threshold,
+            zone=fitted(estimator, "zone_", None) if is_auto(zone) else zone,
+            sample_weight=sample_weight,
+            pos_label=pos_label,
+            name=type(estimator).__name__ if name is None else name,
+            ax=ax,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: Array,
+        *,
+        costs: Costs = None,
+        threshold: Any = "auto",
+        zone: Any = None,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Any = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the cost curve of predicted probabilities.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            True labels, of two classes.
+        y_proba : array of shape (n_samples,) or (n_samples, 2)
+            Probability of the positive class; the second column of two.
+        costs : None, "balanced", mapping or array-like of shape (2, 2), default=None
+            What errors cost; None means that every error costs 1.
+        threshold : "auto", float or None, default="auto"
+            Where to draw the vertical line; "auto" takes the threshold implied by the costs.
+        zone : None, float or pair of floats, default=None
+            What to shade: ``(p_min, p_max)`` or a half-width around the threshold.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+        pos_label : str or number, default=None
+            The positive class; by default the last of the sorted labels.
+        name : str, default=None
+            Name of the curve; by default "Classifier".
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        **kwargs : dict
+            Passed to matplotlib's `plot` for the curve.
+
+        Returns
+        -------
+        display : CostCurveDisplay
+            What was drawn.
+        """
+        pyplot(f"{cls.__name__}.from_predictions")
+        curve = cost_curve(
+            y_true, y_proba, costs=costs, sample_weight=sample_weight, pos_label=pos_label
+        )
+        if is_auto(threshold):
+            truth, _ = read_binary(y_true, y_proba, sample_weight, pos_label, costs)
+            threshold = threshold_from_costs(costs, truth.labels, truth.prior)
+        if zone is not None:
+            zone = binary_zone(zone, 0.5 if threshold is None else threshold)
+        display = cls(
+            thresholds=curve.thresholds,
+            mean_cost=curve.mean_cost,
+            threshold=threshold,
+            zone=zone,
+            name="Classifier" if name is None else name,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        name : str, default=None
+            Name of the curve; by default that of the display.
+        **kwargs : dict
+            Passed to matplotlib's `plot` for the curve.
+
+        Returns
+        -------
+        display : CostCurveDisplay
+            The object itself.
+        """
+        ax = self.ax_ = axes_for(ax, f"{type(self).__name__}.plot")
+        self.figure_ = ax.figure
+        self.zone_patch_ = shade(ax, self.zone)
+        self.threshold_line_ = None
+        if self.threshold is not None:
+            label = once(ax, f"threshold {self.threshold:.3g}")
+            self.threshold_line_ = ax.axvline(
+                self.threshold, color=MUTED, linestyle="--", linewidth=1.2, label=label
+            )
+        # A step holds up to and including its threshold: rule (1) decides with p >= t.
+        style = {"drawstyle": "steps-pre", "label": name or self.name, **kwargs}
+        (self.line_,) = ax.plot(self.thresholds, self.mean_cost, **style)
+        ax.set(xlabel="Decision threshold", ylabel="Mean cost", xlim=(0, 1))
+        legend(ax)
+        return self

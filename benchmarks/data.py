@@ -75,7 +75,7 @@ def covtype_binary(n_rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """
     raw, classes = covtype()
     y = (classes == 2).astype(np.int64)
-    X = raw.astype(np.float64)
+    X = raw.astype(np.float64, order="C")
     X -= X.mean(axis=0)
     X /= np.sqrt(np.einsum("ij,ij->j", X, X) / len(X))
     if n_rows is None or n_rows >= len(y):
@@ -115,10 +115,10 @@ def krummholz(split: int, n_splits: int = 10, seed: int = 0) -> Split:
     folds = StratifiedKFold(n_splits, shuffle=True, random_state=seed).split(rows, y)
     # The fold that cross-validation would test on is the one to train on.
     rest, part = list(folds)[split]
-    X_train = raw[rows[part]].astype(np.float64)
+    X_train = raw[rows[part]].astype(np.float64, order="C")
     mean, scale = X_train.mean(axis=0), X_train.std(axis=0)
     scale[scale == 0] = 1.0  # some soil types do not occur in these two classes
-    X_test = raw[rows[rest]].astype(np.float64)
+    X_test = raw[rows[rest]].astype(np.float64, order="C")
     return Split((X_train - mean) / scale, y[part], (X_test - mean) / scale, y[rest])
 
 

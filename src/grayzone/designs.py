@@ -183,7 +183,7 @@ class DenseDesign(Design):
         total = xp.zeros((p, m * p), dtype=xp.float64)
         pulled = xp.zeros((residual.shape[1], self.n_features), dtype=xp.float64)
         for a, b in self.blocks(start, stop, copies=m):
-            block = _double(self.X[a:b, :] if rows is None else xp.take(self.X, rows[a:b], axis=0))
+            block = _double(self.X[a:b, :] if rows is None else self._rows(rows[a:b]))
             pulled += xp.matmul(residual[a:b, :].T, block)
             if self.fit_intercept:
                 block = xp.concat([block, xp.ones((b - a, 1), dtype=xp.float64)], axis=1)
@@ -199,7 +199,7 @@ class DenseDesign(Design):
         pulled = np.zeros((residual.shape[1], self.n_features))
         buffer = np.empty((min(self.block_rows, stop - start), self.n_coef))
         for a, b in self.blocks(start, stop):
-            block = self.X[a:b] if rows is None else self.X[rows[a:b]]
+            block = self.X[a:b] if rows is None else self._rows(rows[a:b])
             scaled = buffer[: b - a]
             np.multiply(block, root[a:b], out=scaled[:, : self.n_features])
             if self.fit_intercept:
@@ -220,20 +220,30 @@ class DenseDesign(Design):
         return xp.concat([xp.sum(_double(self.X[a:b, :]) ** 2, axis=1) for a, b in self.blocks()])
 
     def take(self, rows: Array) -> DenseDesign:
-        xp = array_namespace(self.X)
-        return DenseDesign(_double(xp.take(self.X, rows, axis=0)), self.fit_intercept)
+        if not (is_numpy_array(self.X) and self.X.flags.f_contiguous):
+            return DenseDesign(_double(self._rows(rows)), self.fit_intercept)
+        # rows side by side, whatever the order of X: they are about to be read row by row
+        taken = np.empty((rows.shape[0], self.n_features))
+        for a in range(0, rows.shape[0], self.block_rows):
+            taken[a : a + self.block_rows] = self.X[rows[a : a + self.block_rows]]
+        return DenseDesign(taken, self.fit_intercept)
+
+    def _rows(self, rows: Array) -> Array:
+        # NumPy's take would first make a copy of all of X in C order where it is not so already
+        if is_numpy_array(self.X):
+            return self.X[rows]
+        return array_namespace(self.X).take(self.X, rows, axis=0)
 
     def dense(self, rows: Array) -> Array:
         xp = array_namespace(self.X)
-        block = _double(xp.take(self.X, rows, axis=0))
+        block = _double(self._rows(rows))
         if not self.fit_intercept:
             return block
         return xp.concat([block, xp.ones((block.shape[0], 1), dtype=xp.float64)], axis=1)
 
     def inner(self, rows: Array, others: Array) -> Array:
-        xp = array_namespace(self.X)
-        left, right = xp.take(self.X, rows, axis=0), xp.take(self.X, others, axis=0)
-        return xp.matmul(_double(left), _double(right).T)
+        left, right = _double(self._rows(rows)), _double(self._rows(others))
+        return array_namespace(left).matmul(left, right.T)
 
 
 class SparseDesign(Design):

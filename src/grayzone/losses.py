@@ -237,7 +237,8 @@ class SmoothedLogistic:
 
     def _rounded(self, t: Array, floor: Array) -> Array:
         """Margin after rounding, F + m(u - F)."""
-        return floor + self.width * (3 / 16 + t / 2 + 3 * t**2 / 8 - t**4 / 16)
+        square = t * t
+        return floor + self.width * (3 / 16 + t / 2 + square * (3 / 8 - square / 16))
 
     def value(self, u: Array) -> Array:
         """Loss of each margin."""
@@ -250,7 +251,7 @@ class SmoothedLogistic:
         """First derivative."""
         slope = self.exact.slope(u)
         bent, t, floor = self._bent(u)
-        slope[bent] = sigmoid(self._rounded(t, floor)) * (0.5 + 0.75 * (t - t**3 / 3))
+        slope[bent] = sigmoid(self._rounded(t, floor)) * (0.5 + t * (0.75 - t * t / 4))
         return slope
 
     def curvature(self, u: Array) -> Array:
@@ -262,9 +263,10 @@ class SmoothedLogistic:
         slope, bend = self.exact.slopes(u)
         bent, t, floor = self._bent(u)
         p = sigmoid(self._rounded(t, floor))
-        first, second = 0.5 + 0.75 * (t - t**3 / 3), 0.75 * (1 - t**2) / self.width
+        square = t * t
+        first, second = 0.5 + t * (0.75 - square / 4), 0.75 * (1 - square) / self.width
         slope[bent] = p * first
-        bend[bent] = p * ((1.0 - p) * first**2 + second)
+        bend[bent] = p * ((1.0 - p) * first * first + second)
         return slope, bend
 
 

@@ -205,8 +205,9 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         X, y = validate_data(
             self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32]
         )
-        classes, codes = np.unique(y, return_inverse=True)
+        classes = np.unique(y)
         check_classification_targets(classes)
+        codes = np.searchsorted(classes, y)  # an inverse of unique would sort all rows
         sample_weight, weight = row_weights(sample_weight, self.class_weight, classes, codes)
         used = np.flatnonzero(weight > 0)
         _check_two_classes(classes, codes[used])

@@ -13,7 +13,9 @@ from grayzone.solvers.interior_point import Quadratic, smooth_newton
 
 Array = Any
 
-_PART = 5  # a level holds this share of the rows of the next
+_PART = 5  # rows in a level for one in the level before
+_LARGE_PART = 10  # the same where that leaves plenty
+_PLENTY = 20_000
 _MIN_ROWS = 800  # fewer rows are solved outright
 _WIDTH = 0.1  # of the rounded kinks
 _ENOUGH = 0.3  # decrease promised by the last step, per coefficient
@@ -56,11 +58,12 @@ def _stratified(problem: Problem, seed: int) -> Array | None:
     """Every k-th row of each class; None when these would be too few."""
     codes = problem.margins.codes
     counts = np.bincount(codes)
-    fewest = counts.min()
-    if codes.size // _PART < max(_MIN_ROWS, 20 * problem.design.n_coef) or fewest < 20 * _PART:
+    every = _LARGE_PART if codes.size >= _PLENTY * _LARGE_PART else _PART
+    enough = max(_MIN_ROWS, 20 * problem.design.n_coef)
+    if codes.size // every < enough or counts.min() < 20 * every:
         return None
-    first = int(np.random.default_rng(seed).integers(_PART))
+    first = int(np.random.default_rng(seed).integers(every))
     chosen = np.zeros(codes.size, dtype=bool)
     for code in range(counts.size):
-        chosen[np.flatnonzero(codes == code)[first::_PART]] = True
+        chosen[np.flatnonzero(codes == code)[first::every]] = True
     return np.flatnonzero(chosen)

@@ -207,7 +207,7 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         )
         classes = np.unique(y)
         check_classification_targets(classes)
-        codes = np.searchsorted(classes, y)  # an inverse of unique would sort all rows
+        codes: Array = np.searchsorted(classes, y)  # an inverse of unique would sort all rows
         sample_weight, weight = row_weights(sample_weight, self.class_weight, classes, codes)
         used = np.flatnonzero(weight > 0)
         _check_two_classes(classes, codes[used])

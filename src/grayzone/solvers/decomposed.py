@@ -313,7 +313,10 @@ def _inner_tol(memory: _Memory, tol: float, promised: float, exact: bool) -> flo
     """Accuracy asked of the interior point: all there is where nothing else is approximate."""
     if exact:
         return 1e-13 * memory.primal
-    return max(0.01 * tol * memory.primal, _INNER * min(promised, memory.decrease, memory.primal))
+    # where the objective no longer falls, what is wanted are better multipliers
+    finest = (1e-6 if memory.idle else 1e-4) * tol * memory.primal
+    coming = max(0.0, min(promised, memory.decrease, memory.primal))
+    return max(finest, _INNER * coming)
 
 
 def _outlook(

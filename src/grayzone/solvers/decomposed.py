@@ -131,6 +131,7 @@ class _Mixed:
         self.model = Quadratic(H, g + problem.shrinkage(state.coef))
         self.width = max(memory.delta, 1e-8)  # of the kinks where they are made smooth
         self.multipliers: Array | None = None
+        self._carried: Array | None = None  # the change that ``scores`` belong to
 
     def _second_order(self, rows: Array, hessian: Array | None = None) -> tuple[Array, Array]:
         """Hessian and gradient of the smooth losses of these rows; a given Hessian is kept."""
@@ -147,7 +148,8 @@ class _Mixed:
         """Predict the step, let misjudged rows join the near ones, and minimise."""
         promised = self._predict()
         tol = _inner_tol(self.memory, tol, promised, exact=self.exact)
-        if self.memory.delta < inf:
+        # where the last Hessian still serves, rows hardly move: a look after the step will do
+        if self.memory.delta < inf and self.memory.hessian is None:
             self._propagate()
             self._join(self._misjudged())
             if self.near.size and (self.memory.pinned is None or not self._kinked()):
@@ -169,7 +171,9 @@ class _Mixed:
 
     def _propagate(self) -> None:
         """Carry the change of the coefficients to the scores of all rows, one pass over them."""
-        self.scores = self.problem.design.scores(self.change)
+        if self._carried is not self.change:
+            self.scores = self.problem.design.scores(self.change)
+            self._carried = self.change
 
     def _predict(self) -> float:
         """Set a first change of the coefficients: a Newton step with the near kinks made smooth.

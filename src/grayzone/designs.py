@@ -103,10 +103,6 @@ class Design(ABC):
         """Design of these rows."""
 
     @abstractmethod
-    def dense(self, rows: Array) -> Array:
-        """These rows as a dense (len(rows), p) array, with the intercept's column of ones."""
-
-    @abstractmethod
     def inner(self, rows: Array, others: Array) -> Array:
         """Inner products of two sets of rows, the intercept left out."""
 
@@ -234,13 +230,6 @@ class DenseDesign(Design):
             return self.X[rows]
         return array_namespace(self.X).take(self.X, rows, axis=0)
 
-    def dense(self, rows: Array) -> Array:
-        xp = array_namespace(self.X)
-        block = _double(self._rows(rows))
-        if not self.fit_intercept:
-            return block
-        return xp.concat([block, xp.ones((block.shape[0], 1), dtype=xp.float64)], axis=1)
-
     def inner(self, rows: Array, others: Array) -> Array:
         left, right = _double(self._rows(rows)), _double(self._rows(others))
         return array_namespace(left).matmul(left, right.T)
@@ -349,10 +338,6 @@ class SparseDesign(Design):
 
     def take(self, rows: Array) -> Design:
         return SparseDesign(sp.csr_array(self.X[rows]), self.fit_intercept)
-
-    def dense(self, rows: Array) -> Array:
-        block = self.X[rows].toarray().astype(np.float64, copy=False)
-        return np.column_stack([block, np.ones(len(rows))]) if self.fit_intercept else block
 
     def inner(self, rows: Array, others: Array) -> Array:
         left, right = self.X[rows].astype(np.float64), self.X[others].astype(np.float64)

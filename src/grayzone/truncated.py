@@ -215,9 +215,10 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         self._set_decision(classes, prior / prior.sum())
         floors, ceilings = self._saturation()
         # rows without weight are rows that are not there
-        rows = slice(None) if used.size == codes.size else used
+        complete = used.size == codes.size
+        rows = slice(None) if complete else used
         problem = Problem(
-            as_design(X if used.size == codes.size else X[used], self.fit_intercept),
+            as_design(X if complete else X[used], self.fit_intercept),
             _margin_map(codes[rows], len(classes)),
             TruncatedLogistic(floors[codes[rows]]),
             weight[rows],

@@ -88,14 +88,14 @@ def solve(
         try:
             state = solver.step(problem, state, tol)
         except FloatingPointError:
-            status = Status.NOT_FINITE
+            status = _broken(status)
             break
         if not (state.settled or state.stalled or iteration == max_iter):
             continue
         point = _certified(problem, state, tol)
         found = point.certificate
         if not (isfinite(found.primal) and isfinite(found.gap)):
-            status = Status.NOT_FINITE
+            status = _broken(status)
             break
         seconds = time.perf_counter() - began
         active = int((point.multipliers > 0).sum())
@@ -123,6 +123,11 @@ def solve(
         iteration,
         tuple(records),
     )
+
+
+def _broken(status: Status) -> Status:
+    """Status after a step that failed: one that only polished takes nothing away."""
+    return status if status is Status.CONVERGED else Status.NOT_FINITE
 
 
 class _Point(NamedTuple):

@@ -149,13 +149,16 @@ class _Mixed:
         promised = self._predict()
         tol = _inner_tol(self.memory, tol, promised, exact=self.exact)
         # where the last Hessian still serves, rows hardly move: a look after the step will do
-        if self.memory.delta < inf and self.memory.hessian is None:
+        looked = self.memory.delta < inf and self.memory.hessian is None
+        if looked:
             self._propagate()
             self._join(self._misjudged())
-            if self.near.size and (self.memory.pinned is None or not self._kinked()):
-                self._predict_restless(tol)
         if self._kinked():
+            if looked and self.memory.pinned is None:
+                self._predict_restless(tol)
             self._minimise(tol)
+        elif self.near.size:
+            self._predict_restless(tol)
         self._propagate()
         self.left = self._misjudged()
         # a few rows are better left to the next step than paid for by another solve
@@ -328,8 +331,8 @@ def _outlook(
 ) -> tuple[float, bool]:
     """Band for the next step, and whether the Hessian will still serve there.
 
-    Newton steps square the distance to the optimum, and so the next step of rows in
-    the neighbourhood of the kink will be about the square of this one.
+    Rows in the neighbourhood of the kink move much less in the next step than in this one; those
+    that do not are let in when they cross.
     """
     if t == 0.0:
         return (inf if delta > 1.0 else max(100.0 * delta, 1e-3)), False

@@ -167,11 +167,6 @@ def test_take(design, fit_intercept):
     close(part.gradient(xp.asarray(residual)), residual.T @ full[rows])
 
 
-def test_dense(design):
-    found, full, xp = design
-    rows = np.array([250, 3, 3, 17])
-
-
 def test_inner_leaves_the_intercept_out(design):
     found, _, xp = design
     X, rows, others = values(), np.array([4, 200, 9]), np.array([0, 299])

@@ -42,6 +42,9 @@ _WORTH_A_THREAD = 4_000_000
 class Design(ABC):
     """The contract; see the module's text."""
 
+    # whether Gram matrices of its coefficients can be had
+    forms_gram = True
+
     def __init__(self, X: Array, fit_intercept: bool) -> None:
         self.X = X
         self.fit_intercept = fit_intercept
@@ -105,6 +108,14 @@ class Design(ABC):
     @abstractmethod
     def inner(self, rows: Array, others: Array) -> Array:
         """Inner products of two sets of rows, the intercept left out."""
+
+    def dot(self, coef: Array, other: Array, scores: Array | None = None) -> float:
+        """Inner product of two functions, intercepts left out.
+
+        ``scores`` are those of ``other``, for designs that can make use of them.
+        """
+        d = self.n_features
+        return float(array_namespace(coef).sum(coef[:, :d] * other[:, :d]))
 
     def penalised(self) -> Array:
         """Ones for penalised coefficients, zero for the intercept."""

@@ -6,12 +6,15 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from grayzone._compat import FIT_DEPTH, CallbackSupportMixin, fit_progress, with_callbacks
+from grayzone._parallel import own_threads
 from grayzone._validation import (
     all_or_nothing,
     check_choice,
@@ -21,15 +24,17 @@ from grayzone._validation import (
 )
 from grayzone._zones import binary_zone, class_caps, floor_of
 from grayzone.decision import bayes_decision, cost_matrix, threshold_from_costs
-from grayzone.designs import as_design
+from grayzone.designs import Design, as_design
+from grayzone.kernel_design import KernelDesign
+from grayzone.kernels import NAMES, resolve_kernel
 from grayzone.losses import Ramp, SignedMargin, SoftmaxMargin, TruncatedLogistic, sigmoid
-from grayzone.solvers import Problem, Solution, Status, minimise
+from grayzone.solvers import Problem, Record, Solution, Status, minimise
 from grayzone.solvers.ramp import descend_ramp
 
 Array = Any
 
 
-class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
+class TruncatedLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     r"""Logistic regression fitted for a decision: exact in a gray zone, sparse outside it.
 
     Minimises criterion (8) of Hérault & Grandvalet [1]_,
@@ -63,10 +68,13 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         mapping is ``{label: cost of misclassifying it}``, an array ``cost[true, predicted]``.
         ``predict`` minimises the expected cost: for two classes rule (1), positive if and only
         if :math:`p \ge C^- / (C^+ + C^-)`.
-    kernel : {"linear"}, default="linear"
-        Kernel of f.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable, \
+            default="linear"
+        Kernel of f. A callable takes two matrices and returns the kernel values of their
+        rows; with "precomputed", X holds these values. See :class:`grayzone.kernels.Kernel`.
     gamma : {"scale", "auto"} or float, default="scale"
-        Width of kernels that have one; the linear kernel has none.
+        Width of the kernels "rbf", "poly", "sigmoid" and "laplacian"; "scale" is 1 / (n_features *
+        X.var()) and "auto" 1 / n_features, as in ``SVC``.
     degree : int, default=3
         Degree of the polynomial kernel.
     coef0 : float, default=0.0
@@ -75,16 +83,18 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         "ramp" also saturates the other side (§3.3 of [1]_): rows beyond the far end of the zone are
         given up. Not convex: started from the convex fit, a local optimum.
     cache_size : float, default=1000
-        Megabytes that kernel blocks may take; not used by the linear kernel.
+        Megabytes that kernel values may take while fitting; what does not fit is computed again
+        when needed. Not used by the linear kernel.
     fit_intercept : bool, default=True
         Whether to fit an (unpenalised) intercept.
     class_weight : mapping, "balanced" or None, default=None
         Weights of the classes in the loss. For costs of *decisions* use ``costs``.
     solver : {"auto", "active-set", "primal"}, default="auto"
-        "auto" is a decomposed Newton method with an interior point near the kink, or
-        conjugate gradients where there are too many features for a Hessian. "active-set" is the
-        paper's dual algorithm (§4.2, two classes, small data), "primal" its smoothed Newton
-        method (§4.1); all three reach the same optimum.
+        "auto" is, for the linear kernel, a decomposed Newton method with an interior point near the
+        kink, or conjugate gradients where there are too many features for a Hessian; for other
+        kernels and two classes, block descent in the dual. "active-set" is the paper's dual
+        algorithm (§4.2, two classes, small data), "primal" its smoothed Newton method (§4.1);
+        all of them reach the same optimum.
     tol : float, default=1e-6
         Relative duality gap at which a fit may stop.
     max_iter : int, default=1000
@@ -99,7 +109,7 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (K,)
         Class labels; ``classes_[1]`` is the positive one of two.
     coef_ : ndarray of shape (1, n_features) or (K, n_features)
-        Coefficients of the log-odds (two classes) or of the K scores.
+        Coefficients of the log-odds (two classes) or of the K scores; only with the linear kernel.
     intercept_ : ndarray of shape (1,) or (K,)
         Intercepts.
     zone_ : tuple of two floats, or ndarray of shape (K,)
@@ -111,17 +121,19 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
     support_ : ndarray of shape (n_support,)
         Rows with a multiplier > 0; no other row has any influence on the solution.
     support_vectors_ : {array, sparse array} of shape (n_support, n_features)
-        Those rows of X. Taken from the training data when asked for, not stored: a linear
-        model does not need them. They do not survive pickling.
+        Those rows of X; empty for a precomputed kernel. With the linear kernel they are taken from
+        the training data when asked for, not stored: the model does not need them, and
+        they do not survive pickling.
     dual_coef_ : ndarray of shape (1, n_support) or (K, n_support)
         Signed dual variables times C, so that ``coef_`` is ``dual_coef_ @ support_vectors_``, to
-        within the duality gap, as in ``SVC``.
+        within the duality gap, as in ``SVC``. With other kernels they are the model.
     partition_ : ndarray of shape (n_samples,)
         Table 1 of [1]_: 0 saturated, 1 on the hinge, 2 logarithmic.
     objective_ : float
         Criterion (8), summed and weighted.
     dual_gap_ : float
-        Certificate: (P - D) / P at ``coef_`` and ``dual_coef_``. With ``loss="ramp"``, that
+        Certificate: (P - D) / P at ``coef_`` (with other kernels than the linear one, at the
+        function that ``dual_coef_`` spans) and ``dual_coef_``. With ``loss="ramp"``, that
         of the convex problem on the rows not given up.
     n_iter_ : int
         Iterations of the solver.
@@ -151,7 +163,7 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         *,
         zone: Any = 1.0,
         costs: Any = None,
-        kernel: str = "linear",
+        kernel: Any = "linear",
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,
@@ -182,6 +194,7 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
 
+    @with_callbacks
     @all_or_nothing
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Fit the model; on any error or interruption the estimator stays as it was.
@@ -202,45 +215,62 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
             The fitted estimator.
         """
         self._check_parameters()
-        X, y = validate_data(
-            self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32]
-        )
+        X, y = validate_data(self, X, y, **self._accepted())
+        if self.kernel != "linear" and sp.issparse(X):
+            X = X.tocsr()  # read by blocks of rows
         classes = np.unique(y)
         check_classification_targets(classes)
+        self._n_rows = X.shape[0]
         codes: Array = np.searchsorted(classes, y)  # an inverse of unique would sort all rows
         sample_weight, weight = row_weights(sample_weight, self.class_weight, classes, codes)
         used = np.flatnonzero(weight > 0)
         _check_two_classes(classes, codes[used])
         prior = np.bincount(codes, sample_weight, minlength=len(classes))
+        start = self._previous_coef(X, classes)
         self._set_decision(classes, prior / prior.sum())
         floors, ceilings = self._saturation()
         # rows without weight are rows that are not there
-        complete = used.size == codes.size
-        rows = slice(None) if complete else used
+        rows = slice(None) if used.size == codes.size else used
         problem = Problem(
-            as_design(X if complete else X[used], self.fit_intercept),
+            self._design(X, None if used.size == codes.size else used, sample_weight),
             _margin_map(codes[rows], len(classes)),
             TruncatedLogistic(floors[codes[rows]]),
             weight[rows],
             1.0 / self.C,
         )
         ceiling = None if ceilings is None else ceilings[codes[rows]]
-        self._solve(problem, ceiling, used, codes.size)
-        self._fit_X = X
+        with fit_progress(self, "iteration") as report:
+            self._solve(problem, ceiling, used, start, report)
+        self._keep_vectors(X)
         return self
+
+    def _design(self, X: Array, used: Array | None, weight: Array) -> Design:
+        if self.kernel == "linear":
+            return as_design(X if used is None else X[used], self.fit_intercept)
+        self._kernel = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, X, weight)
+        if self.kernel == "precomputed":
+            _check_kernel_matrix(X)
+        return KernelDesign(
+            self._kernel, X, self.fit_intercept, rows=used, budget=self.cache_size * 2**20
+        )
+
+    def _accepted(self) -> dict[str, Any]:
+        """What kinds of X there may be."""
+        formats = False if self.kernel == "precomputed" else ["csr", "csc"]
+        return {"accept_sparse": formats, "dtype": [np.float64, np.float32]}
 
     def _check_parameters(self) -> None:
         check_number("C", self.C, above=0.0)
         check_number("tol", self.tol, above=0.0)
         check_integer("max_iter", self.max_iter, least=1)
         check_number("cache_size", self.cache_size, above=0.0)
-        check_choice("kernel", self.kernel, ("linear",))
+        if not callable(self.kernel):
+            check_choice("kernel", self.kernel, NAMES)
         check_choice("loss", self.loss, ("truncated", "ramp"))
         check_choice("solver", self.solver, ("auto", "active-set", "primal"))
 
     def _set_decision(self, classes: Array, prior: Array) -> None:
         """Costs, threshold and zone: what the fit is for."""
-        self._previous_classes = getattr(self, "classes_", None)
         self.classes_ = classes
         self.cost_matrix_ = cost_matrix(self.costs, classes, prior)
         if len(classes) == 2:
@@ -272,15 +302,25 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
             )
         return floors, ceilings
 
-    def _solve(self, problem: Problem, ceiling: Array | None, used: Array, n: int) -> None:
+    def _solve(
+        self,
+        problem: Problem,
+        ceiling: Array | None,
+        used: Array,
+        start: Array | None,
+        report: Any,
+    ) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
-        def convex(part: Problem, start: Array | None) -> Solution:
-            return minimise(
-                part, self.solver, tol=self.tol, max_iter=self.max_iter, start=start, seed=seed
-            )
+        def tell(record: Record) -> bool:
+            return report(objective=record.objective, dual_gap=record.gap)
 
-        start = self._warm_coef(problem)
+        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "seed": seed}
+        options["callback"] = None if report is None else tell
+
+        def convex(part: Problem, start: Array | None) -> Solution:
+            return minimise(part, self.solver, start=start, **options)
+
         if ceiling is None:
             found = convex(problem, start)
             objective, n_iter = found.certificate.primal, found.n_iter
@@ -289,32 +329,53 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
             found, used = ramp.convex, used[ramp.kept]
             problem = problem.take(ramp.kept) if ramp.kept.size < problem.weight.size else problem
             objective, n_iter = ramp.objectives[-1], ramp.n_iter
-        self._expose(problem, found, used, n)
+        self._expose(problem, found, used)
         self.objective_, self.n_iter_ = objective, n_iter
-        if found.status is not Status.CONVERGED:
+        if found.status not in (Status.CONVERGED, Status.STOPPED):
             warnings.warn(
                 f"The fit stopped at a relative duality gap of {self.dual_gap_:.2e}, above "
                 f"tol={self.tol:g}: {found.status.value}. Scale the features, raise max_iter "
                 f"(now {self.max_iter}) or tol, or lower C.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=FIT_DEPTH,
             )
 
-    def _warm_coef(self, problem: Problem) -> Array | None:
-        previous = self.__dict__.pop("_previous_classes")
-        if not (self.warm_start and previous is not None and hasattr(self, "coef_")):
+    def _previous_coef(self, X: Array, classes: Array) -> Array | None:
+        """Coefficients of the last fit, where they can be a start for this one."""
+        known = self.warm_start and hasattr(self, "dual_coef_")
+        if not (known and np.array_equal(classes, self.classes_)):
             return None
-        shape = (problem.n_outputs, problem.design.n_features)
-        if self.coef_.shape != shape or not np.array_equal(previous, self.classes_):
-            return None
+        if self.kernel == "linear":
+            slopes = getattr(self, "coef_", np.empty((0, 0)))
+            if slopes.shape != (1 if len(classes) == 2 else len(classes), X.shape[1]):
+                return None
+        else:
+            if not self._same_rows(X):
+                return None
+            slopes = np.zeros((self.dual_coef_.shape[0], X.shape[0]))
+            slopes[:, self.support_] = self.dual_coef_
         if not self.fit_intercept:
-            return self.coef_.astype(np.float64)
-        return np.column_stack([self.coef_, self.intercept_]).astype(np.float64)
+            return slopes.astype(np.float64)
+        return np.column_stack([slopes, self.intercept_]).astype(np.float64)
 
-    def _expose(self, problem: Problem, found: Solution, used: Array, n: int) -> None:
-        """Turn a solution on rows ``used`` of n into fitted attributes."""
+    def _same_rows(self, X: Array) -> bool:
+        """Whether the last fit saw these rows, by its support vectors."""
+        if self.partition_.size != X.shape[0]:
+            return False
+        if self.kernel == "precomputed":
+            return True
+        before, now = self.support_vectors_, X[self.support_]
+        if before.shape != now.shape:
+            return False
+        different = before != now
+        return (different.nnz if sp.issparse(different) else np.count_nonzero(different)) == 0
+
+    def _expose(self, problem: Problem, found: Solution, used: Array) -> None:
+        """Turn a solution on rows ``used`` into fitted attributes."""
         d = problem.design.n_features
-        self.coef_ = np.ascontiguousarray(found.coef[:, :d])
+        self.__dict__.pop("coef_", None)
+        if self.kernel == "linear":
+            self.coef_ = np.ascontiguousarray(found.coef[:, :d])
         has_intercept = problem.design.fit_intercept
         self.intercept_ = found.coef[:, d].copy() if has_intercept else np.zeros(problem.n_outputs)
         certificate = found.certificate
@@ -324,13 +385,31 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         self.support_ = used[active]
         self.dual_coef_ = -self.C * (problem.weight[active, None] * duals[active]).T
         hinge = found.multipliers <= problem.loss.slope_at_floor
-        self.partition_ = np.zeros(n, dtype=np.int8)
+        self.partition_ = np.zeros(self._n_rows, dtype=np.int8)
         self.partition_[used] = np.where(active, np.where(hinge, 1, 2), 0)
+
+    def _keep_vectors(self, X: Array) -> None:
+        """Keep of the training data what the model needs: nothing, or its support vectors."""
+        for name in ("_fit_X", "_vectors", "_right"):
+            self.__dict__.pop(name, None)
+        if self.kernel == "linear":
+            self._fit_X = X
+            return
+        precomputed = self.kernel == "precomputed"
+        self._vectors = np.empty((0, 0)) if precomputed else X[self.support_]
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the right factor of the support vectors, for which all predictions ask."""
+        precomputed = self._kernel.name == "precomputed"
+        self._right = self.support_ if precomputed else self._kernel.right(self._vectors)
 
     @property
     def support_vectors_(self) -> Array:
         """Training rows with a multiplier > 0."""
         check_is_fitted(self)
+        if "_vectors" in vars(self):
+            return self._vectors
         if "_fit_X" not in vars(self):
             raise AttributeError(
                 "support_vectors_ is read from the training data, which a linear model does not "
@@ -339,10 +418,17 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         return self._fit_X[self.support_]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the training data out: a linear model is its coefficients."""
+        """Leave out what can be had again, and the training data of a linear model."""
         state = super().__getstate__().copy()
-        state.pop("_fit_X", None)
+        for name in ("_fit_X", "_right"):
+            state.pop(name, None)
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make again what was left out."""
+        super().__setstate__(state)
+        if "_vectors" in state:
+            self._prepare()
 
     def decision_function(self, X: Array) -> Array:
         """Log-odds of the positive class, or the K scores.
@@ -350,7 +436,7 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
+            Data; for a precomputed kernel the values with all training rows.
 
         Returns
         -------
@@ -358,13 +444,19 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
             The log-odds are zero at probability one half, whatever the threshold is.
         """
         check_is_fitted(self)
-        X = validate_data(
-            self, X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], reset=False
-        )
-        scores = as_design(X, fit_intercept=True).scores(
-            np.column_stack([self.coef_, self.intercept_])
-        )
+        X = validate_data(self, X, reset=False, **self._accepted())
+        if "coef_" in vars(self):
+            coef = np.column_stack([self.coef_, self.intercept_])
+            scores = as_design(X, fit_intercept=True).scores(coef)
+        else:
+            scores = self._kernel_scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _kernel_scores(self, X: Array) -> Array:
+        if sp.issparse(X):
+            X = X.tocsr()
+        with own_threads():
+            return self._kernel.product(X, self._right, self.dual_coef_.T) + self.intercept_
 
     def predict_proba(self, X: Array) -> Array:
         """Class probabilities, faithful inside the zone.
@@ -421,8 +513,27 @@ class TruncatedLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
+
+
+def _check_kernel_matrix(K: Array) -> None:
+    """Check that a precomputed kernel is square and symmetric."""
+    n, m = K.shape
+    if n != m:
+        raise ValueError(
+            f"kernel='precomputed' needs the kernel values of all pairs of training rows, a "
+            f"square matrix; got shape {(n, m)}."
+        )
+    for a in range(0, n, 1024):
+        rows, columns = K[a : a + 1024], K[:, a : a + 1024].T
+        worst = float(abs(rows - columns).max())
+        if worst > 1e-6 * float(abs(rows).max()):
+            raise ValueError(
+                f"A precomputed kernel matrix has to be symmetric; rows {a} to "
+                f"{min(n, a + 1024) - 1} differ from their columns by up to {worst:.2e}."
+            )
 
 
 def _check_two_classes(classes: Array, codes: Array) -> None:

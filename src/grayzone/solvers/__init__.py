@@ -11,10 +11,12 @@ from scipy.linalg import qr
 
 from grayzone._parallel import own_threads
 from grayzone.designs import DenseDesign
+from grayzone.kernel_design import KernelDesign
 from grayzone.solvers._loop import Record, Solution, Solver, Status, solve
 from grayzone.solvers._problem import Certificate, Problem, State, certify
 from grayzone.solvers.active_set import ActiveSet
 from grayzone.solvers.decomposed import Decomposed
+from grayzone.solvers.features import in_kernel_terms, solve_in_features
 from grayzone.solvers.interior_point import Quadratic, interior_point
 from grayzone.solvers.primal import MAX_FACTORISED, Primal
 
@@ -41,6 +43,8 @@ Array = Any
 
 # Rows times squared coefficients up to which a fit is taken to rounding level: milliseconds.
 _SMALL = 5_000_000
+# Rows up to which a kernel fit of two classes is taken to rounding level.
+_SMALL_KERNEL = 250
 
 
 def choose(name: str, problem: Problem, seed: int = 0) -> Solver:
@@ -59,29 +63,66 @@ def minimise(
     max_iter: int,
     start: Array | None = None,
     seed: int = 0,
-    callback: Callable[[Record], None] | None = None,
+    callback: Callable[[Record], bool | None] | None = None,
 ) -> Solution:
-    """Solve with the named solver; wide dense data are turned into their row space first."""
+    """Solve with the named solver, in the coordinates that suit the design."""
     design = problem.design
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
+    if isinstance(design, KernelDesign):
+        with own_threads():
+            return _minimise_with_kernel(problem, design, name, start, seed=seed, **options)
     wide = isinstance(design, DenseDesign) and design.n_rows < design.n_features
     if wide and name == "auto" and design.n_rows <= MAX_FACTORISED:
-        return _minimise_in_row_space(
-            problem, start, tol=tol, max_iter=max_iter, seed=seed, callback=callback
-        )
-    size = design.n_rows * (problem.n_outputs * design.n_coef) ** 2
-    solver = choose(name, problem, seed)
-    options: dict[str, Any] = {"tol": tol, "polish": 3 if size <= _SMALL else 0}
+        return _minimise_in_row_space(problem, start, seed=seed, **options)
     with own_threads():
-        found = solve(problem, solver, max_iter=max_iter, start=start, callback=callback, **options)
-        left = max_iter - found.n_iter
-        if found.status is Status.CONVERGED or not isinstance(solver, Decomposed) or left < 1:
-            return found
-        # slower and sure: smoothed Newton steps, each of them downhill
-        again = solve(
-            problem, Primal(), max_iter=left, start=found.coef, callback=callback, **options
-        )
+        return _minimise_linear(problem, name, start, seed=seed, **options)
+
+
+def _minimise_linear(
+    problem: Problem, name: str, start: Array | None, *, max_iter: int, seed: int, **options: Any
+) -> Solution:
+    design = problem.design
+    size = design.n_rows * (problem.n_outputs * design.n_coef) ** 2
+    options["polish"] = 3 if size <= _SMALL else 0
+    solver = choose(name, problem, seed)
+    found = solve(problem, solver, max_iter=max_iter, start=start, **options)
+    left = max_iter - found.n_iter
+    if found.status is Status.CONVERGED or not isinstance(solver, Decomposed) or left < 1:
+        return found
+    # slower and sure: smoothed Newton steps, each of them downhill
+    again = solve(problem, Primal(), max_iter=left, start=found.coef, **options)
     best = min(found, again, key=lambda solution: solution.certificate.gap)
     return replace(best, n_iter=found.n_iter + again.n_iter)
+
+
+def _minimise_with_kernel(
+    problem: Problem,
+    design: KernelDesign,
+    name: str,
+    start: Array | None,
+    *,
+    seed: int,
+    **options: Any,
+) -> Solution:
+    """Block descent for two classes; else features of the kernel, or products with it if many."""
+    if name == "active-set":
+        return solve(problem, ActiveSet(), start=start, **options)
+
+    def linear(part: Problem, start: Array | None) -> Solution:
+        return _minimise_linear(part, name, start, seed=seed, **options)
+
+    n_rows, few = design.n_rows, MAX_FACTORISED
+    if name == "auto" and problem.n_outputs == 1:
+        few = _SMALL_KERNEL
+    if problem.n_outputs * (n_rows + 1) <= few:
+        return solve_in_features(problem, linear, start)
+    if name == "auto" and problem.n_outputs == 1:
+        from grayzone.solvers.block_descent import BlockDescent  # compiles, so only when needed
+
+        solver = BlockDescent(linear, options["callback"])
+        return solve(problem, solver, start=start, **options)
+    kept = replace(problem, design=design.keeping())
+    return in_kernel_terms(kept, solve(kept, Primal(), start=start, **options))
 
 
 def _minimise_in_row_space(problem: Problem, start: Array | None, **options: Any) -> Solution:

@@ -9,6 +9,8 @@ import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from grayzone.solvers._problem import Problem
+
 Array = Any
 
 
@@ -48,29 +50,34 @@ def _cholesky(H: Array) -> Callable[[Array], Array] | None:
 
 
 def conjugate_gradients(
-    product: Callable[[Array], Array],
+    problem: Problem,
+    product: Callable[[Array, Array], Array],
     rhs: Array,
     diagonal: Array,
     rtol: float,
     max_iter: int,
 ) -> Array:
-    """Solve product(x) = rhs, preconditioned by a diagonal, to a relative residual."""
+    """Solve product(x, scores of x) = rhs, preconditioned by a diagonal, to a relative residual.
+
+    In the inner product of the function space: the scores of a direction, which that needs
+    where a kernel gives it, are also what the next product starts from.
+    """
     x = np.zeros_like(rhs)
     r = rhs.copy()
-    z = r / diagonal
-    d = z.copy()
-    rz = float(np.sum(r * z))
-    goal = rtol**2 * rz
-    for _ in range(max_iter):
-        if rz <= goal or rz == 0.0:
+    d, moved = np.zeros_like(rhs), np.zeros(())
+    rz = goal = 1.0
+    for k in range(max_iter):
+        z = r / diagonal
+        scores = problem.design.scores(z)
+        rz, old = problem.pairing(r, z, scores), rz
+        goal = rtol**2 * rz if k == 0 else goal
+        if rz <= goal * (k > 0) or rz == 0.0:
             break
-        Hd = product(d)
-        alpha = rz / float(np.sum(d * Hd))
+        d, moved = (z, scores) if k == 0 else (z + (rz / old) * d, scores + (rz / old) * moved)
+        Hd = product(d, moved)
+        alpha = rz / problem.pairing(Hd, d, moved)
         x += alpha * d
         r -= alpha * Hd
-        z = r / diagonal
-        rz, old = float(np.sum(r * z)), rz
-        d = z + (rz / old) * d
     return x
 
 

@@ -23,6 +23,7 @@ class Status(Enum):
     CONVERGED = "the duality gap is below the tolerance"
     MAX_ITER = "the limit of iterations was reached"
     STALLED = "no step improves the objective any more: rounding errors or a very hard problem"
+    STOPPED = "a callback asked to stop"
     NOT_FINITE = "the objective is no longer finite: check the scale of the features"
 
 
@@ -68,7 +69,7 @@ def solve(
     max_iter: int,
     start: Array | None = None,
     polish: int = 0,
-    callback: Callable[[Record], None] | None = None,
+    callback: Callable[[Record], bool | None] | None = None,
 ) -> Solution:
     """Run a solver until its relative duality gap is at most ``tol``.
 
@@ -100,8 +101,7 @@ def solve(
         seconds = time.perf_counter() - began
         active = int((point.multipliers > 0).sum())
         records.append(Record(iteration, found.primal, found.relative, active, seconds))
-        if callback is not None:
-            callback(records[-1])
+        stop = callback is not None and bool(callback(records[-1]))
         better = best is None or found.gap < best.certificate.gap
         improved = best is None or found.gap < 0.1 * best.certificate.gap
         best = point if better else best
@@ -110,8 +110,8 @@ def solve(
             if polish == 0 or not improved or state.stalled or found.relative <= _ROUNDING:
                 break
             polish -= 1
-        elif state.stalled:
-            status = Status.STALLED
+        elif state.stalled or stop:
+            status = Status.STOPPED if stop else Status.STALLED
             break
     point = best or _certified(problem, state, tol)
     return Solution(

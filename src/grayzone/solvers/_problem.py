@@ -52,18 +52,22 @@ class Problem:
         xp = array_namespace(coef)
         return self.penalty * coef * xp.asarray(self.design.penalised())
 
-    def penalty_value(self, coef: Array) -> float:
+    def penalty_value(self, coef: Array, scores: Array | None = None) -> float:
         """Value of the penalty."""
-        xp = array_namespace(coef)
-        return 0.5 * float(xp.sum(coef * self.shrinkage(coef)))
+        return 0.5 * self.penalty * self.design.dot(coef, coef, scores)
 
-    def primal(self, coef: Array, u: Array) -> float:
+    def pairing(self, coef: Array, other: Array, scores: Array) -> float:
+        """Inner product of coefficients, intercepts included; ``scores`` are those of other."""
+        xp, d = array_namespace(coef), self.design.n_features
+        return self.design.dot(coef, other, scores) + float(xp.sum(coef[:, d:] * other[:, d:]))
+
+    def primal(self, coef: Array, u: Array, scores: Array | None = None) -> float:
         """Criterion (8) at coefficients whose margins are u."""
 
         def fit(rows: slice) -> Array:
             return self.loss.take(rows).value(u[rows])
 
-        return self.weighted_sum(fit) + self.penalty_value(coef)
+        return self.weighted_sum(fit) + self.penalty_value(coef, scores)
 
     def weighted_sum(self, values: Callable[[slice], Array]) -> float:
         """Sum of w times ``values(rows)``, over pieces that stay in the cache, on all threads."""
@@ -163,11 +167,27 @@ def certify(
         changed = xp.any(duals != pulled, axis=1)
         changed[touched] = True
         rows = xp.nonzero(changed)[0]
+    return certify_duals(problem, coef, scores, duals, u=u, rows=rows)
+
+
+def certify_duals(
+    problem: Problem,
+    coef: Array,
+    scores: Array,
+    duals: Array,
+    *,
+    u: Array | None = None,
+    rows: Array | None = None,
+) -> Certificate:
+    """Certify by balanced duals; only ``rows`` have a Fenchel-Young loss (None: any)."""
+    xp = array_namespace(scores)
+    design = problem.design
+    u = problem.margins.margin(scores) if u is None else u
     fit = _fenchel_young(problem, scores, duals, rows)
     force = design.gradient(problem.weight[:, None] * duals) + problem.shrinkage(coef)
     free = force * xp.asarray(design.penalised())
-    gap = fit + 0.5 * float(xp.sum(free**2)) / problem.penalty
-    return Certificate(problem.primal(coef, u), gap, duals)
+    gap = fit + 0.5 * design.dot(free, free) / problem.penalty
+    return Certificate(problem.primal(coef, u, scores), gap, duals)
 
 
 def _fenchel_young(problem: Problem, scores: Array, duals: Array, rows: Array | None) -> float:

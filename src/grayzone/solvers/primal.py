@@ -61,14 +61,14 @@ class Primal:
         pull = slope + bend * (state.u - at) if narrowed else slope
         gradient, change = _newton_direction(problem, state, slope, bend, pull, smoothing.trust)
         moved = problem.design.scores(change)
-        promised = -float(np.sum(gradient * change))
+        promised = -problem.pairing(gradient, change, moved)
         t = 1.0 if narrowed else _search(problem, state, loss, change, moved, promised)
         coef, scores = state.coef + t * change, state.scores + t * moved
         u = problem.margins.margin(scores)
         multipliers = loss.slope(u)
         bent = np.flatnonzero(np.abs(u - problem.loss.floor) < width)
         rounding = _rounding_gap(problem, u, multipliers, bent)
-        primal = problem.primal(coef, u)
+        primal = problem.primal(coef, u, scores)
         # far from the optimum of this width there is nothing to certify and no reason to narrow
         settled = not narrowed and promised <= max(0.1 * rounding, 1e-3 * tol * primal)
         return State(
@@ -109,11 +109,14 @@ def _carried(problem: Problem, u: Array, smoothing: _Smoothing) -> Array:
 def _search(
     problem: Problem, state: State, loss: Any, change: Array, moved: Array, promised: float
 ) -> float:
+    pull = problem.penalty * problem.design.dot(state.coef, change, moved)
+    bend = problem.penalty * problem.design.dot(change, change, moved)
+
     def slope_at(t: float) -> float:
         scores = state.scores + t * moved
         a = loss.slope(problem.margins.margin(scores))
         fit = float(np.sum(problem.weight * a * problem.margins.push(scores, moved)))
-        return fit + float(np.sum(change * problem.shrinkage(state.coef + t * change)))
+        return fit + pull + t * bend
 
     return level(slope_at, -promised)
 
@@ -131,7 +134,7 @@ def _newton_direction(
     w, scores = problem.weight, state.scores
     omega, a = w * bend, w * slope
     shrunk = problem.shrinkage(state.coef)
-    if state.coef.size > MAX_FACTORISED:
+    if state.coef.size > MAX_FACTORISED or not problem.design.forms_gram:
         gradient = problem.gradient(scores, pull) + shrunk
         return gradient, -_by_conjugate_gradients(problem, scores, omega, a, gradient, trust)
     H, pulled = problem.second_order(scores, omega, a, w * pull)
@@ -145,8 +148,8 @@ def _by_conjugate_gradients(
 ) -> Array:
     design, margins = problem.design, problem.margins
 
-    def product(v: Array) -> Array:
-        bent = margins.curve(scores, omega, a, design.scores(v))
+    def product(v: Array, moved: Array) -> Array:
+        bent = margins.curve(scores, omega, a, moved)
         return design.gradient(bent) + problem.shrinkage(v)
 
     pairs = output_pairs(problem.n_outputs)
@@ -154,4 +157,4 @@ def _by_conjugate_gradients(
     diagonal = design.square_sums(margins.second_order(scores, omega, a)[:, squares])
     diagonal += problem.ridge().reshape(diagonal.shape)
     diagonal += 1e-12 * diagonal.max()
-    return conjugate_gradients(product, gradient, diagonal, trust, _MAX_CG)
+    return conjugate_gradients(problem, product, gradient, diagonal, trust, _MAX_CG)

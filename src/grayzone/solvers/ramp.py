@@ -65,7 +65,7 @@ def descend_ramp(
 
 def _ramp_objective(problem: Problem, ramp: Ramp, coef: Array, scores: Array) -> float:
     loss = ramp.value(problem.margins.margin(scores))
-    return float(problem.weight @ loss) + problem.penalty_value(coef)
+    return float(problem.weight @ loss) + problem.penalty_value(coef, scores)
 
 
 def _all_classes(problem: Problem, rows: Array) -> bool:

@@ -1,0 +1,305 @@
+r"""Block descent in the dual, for kernels and two classes.
+
+The dual of criterion (8), in b = w alpha, is
+
+    minimise  C/2 b'YKYb + sum_i w_i h*(b_i / w_i),    y'b = 0,  0 <= b <= w.
+
+At a dual point f = C K Y b, each row asks for the intercept -f_i - y_i phi(alpha_i), phi = h*'; at
+the optimum all rows that can move agree. A block of those that disagree most is solved by
+sequential minimal optimisation on its own small matrix, then the values f of the working set are
+brought up to date by the kernel rows of the block. It starts from alpha = 0: rows far from the
+decision never enter, and most of their kernel values are never computed.
+
+Blocks work on single-precision kernel values. When the gap of the working set is small enough, f
+is computed anew on *all* rows in double precision, so that what single precision left is the
+right-hand side of the next round (iterative refinement), and the certificate covers every row.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from grayzone import _jit
+from grayzone.kernel_design import KernelDesign
+from grayzone.losses import SignedMargin, TruncatedLogistic, logit
+from grayzone.solvers._kernel_rows import KernelRows
+from grayzone.solvers._loop import Record, Solution
+from grayzone.solvers._problem import Problem, State
+from grayzone.solvers.features import indefinite, solve_in_features
+from grayzone.solvers.primal import MAX_FACTORISED
+
+Array = Any
+
+_BLOCK = 512
+_KEPT = 0.5  # share of a block that comes from the block before
+_INNER = 0.3  # violation left in a block, relative to that of the working set
+_SHARE = 0.5  # of the tolerance, that the working set may use up
+_FARTHEST = 2.0  # violation from which rows may be left out of the working set
+_FALL = 0.4  # of the violation, after which the working set is looked at again
+_WORTHWHILE = 0.9  # share of the working set that may remain
+_MARGIN = 0.1  # distance from the kink within which no row is left out
+_PATIENCE = 100  # pairs for each row
+
+
+@dataclass(frozen=True)
+class _Memory:
+    alpha: Array
+    values: Array  # f, in double precision
+    descent: _Descent | None = None
+    share: float = _SHARE
+
+
+class BlockDescent:
+    """The solver.
+
+    Parameters
+    ----------
+    linear : callable
+        Solves a linear problem exactly: for few rows on which blocks get nowhere.
+    callback : callable, optional
+        Called with a record now and then while blocks are solved; its gap is an estimate.
+    """
+
+    def __init__(
+        self,
+        linear: Callable[[Problem, Array | None], Solution],
+        callback: Callable[[Record], bool | None] | None = None,
+    ) -> None:
+        self.linear = linear
+        self.callback = callback
+
+    def init(self, problem: Problem, start: Array | None) -> State:
+        """Start from alpha = 0, or from given coefficients C w alpha y as far as they are feasible.
+
+        Losses without a floor have no multiplier 0: then all rows start slightly above it.
+        """
+        y, w = _signs(problem), problem.weight
+        alpha = np.zeros(y.size)
+        if start is not None:
+            coef = start[0, _design(problem).rows]
+            alpha = np.clip(problem.penalty * coef * y / w, 0.0, 0.99)
+        if not np.all(np.isfinite(problem.loss.floor)):
+            mass = np.where(y > 0, np.sum(w[y > 0]), np.sum(w[y < 0]))
+            alpha = np.maximum(alpha, 0.05 * np.min(mass) / mass)
+        if problem.design.fit_intercept:
+            alpha = _balanced(alpha, y, w)
+        return self._state(problem, _Memory(alpha, self._values(problem, alpha)))
+
+    def _values(self, problem: Problem, alpha: Array) -> Array:
+        used = np.flatnonzero(alpha)
+        coef = (alpha * problem.weight * _signs(problem))[used] / problem.penalty
+        return _design(problem).added(_design(problem).rows[used], coef[:, None])[:, 0]
+
+    def step(self, problem: Problem, state: State, tol: float) -> State:
+        """Descend on the working set, then look at every row in double precision."""
+        memory: _Memory = state.memory
+        descent = memory.descent or _Descent(problem, np.arange(state.u.size), self.callback)
+        descent.refresh(memory)
+        done = descent.run(memory.share * tol)
+        members = descent.rows.members
+        alpha = np.zeros(memory.alpha.size)
+        exact = not done and members.size <= MAX_FACTORISED
+        alpha[members] = self._exactly(problem, members) if exact else descent.alpha
+        change = _dual_coef(problem, alpha) - _dual_coef(problem, memory.alpha)
+        moved = np.flatnonzero(change)
+        design = _design(problem)
+        values = memory.values + design.added(design.rows[moved], change[moved, None])[:, 0]
+        after = self._state(problem, _Memory(alpha, values, descent, 0.3 * memory.share))
+        after = replace(after, stalled=exact)
+        outside = np.ones(alpha.size, dtype=bool)
+        outside[members] = False
+        distance = np.where(outside, after.u - problem.loss.floor, -np.inf)
+        if not np.any(distance > descent.violation):
+            return after
+        # rows left out of the working set have come back: on with them, and with their neighbours
+        wider = np.flatnonzero(~outside | (distance > -_MARGIN))
+        again = replace(after.memory, descent=_Descent(problem, wider, self.callback))
+        return replace(after, settled=False, stalled=False, memory=again)
+
+    def _exactly(self, problem: Problem, members: Array) -> Array:
+        found = solve_in_features(problem.take(members), self.linear, None)
+        return -found.certificate.duals[:, 0] * _signs(problem)[members]
+
+    def _state(self, problem: Problem, memory: _Memory) -> State:
+        design = _design(problem)
+        b = _best_intercept(problem, memory.values) if design.fit_intercept else 0.0
+        coef = np.zeros((1, design.n_coef))
+        coef[0, design.rows] = _dual_coef(problem, memory.alpha)
+        if design.fit_intercept:
+            coef[0, -1] = b
+        scores = (memory.values + b)[:, None]
+        return State(coef, scores, problem.margins.margin(scores), memory.alpha, memory=memory)
+
+
+def _signs(problem: Problem) -> Array:
+    """Labels -1 and 1."""
+    assert isinstance(problem.margins, SignedMargin)
+    return problem.margins.y
+
+
+def _design(problem: Problem) -> KernelDesign:
+    assert isinstance(problem.design, KernelDesign)
+    return problem.design
+
+
+def _best_intercept(problem: Problem, values: Array) -> float:
+    """Minimise the loss over the intercept: its slope is monotone, and changes sign."""
+    y = _signs(problem)
+
+    def slope(b: float) -> float:
+        a = problem.loss.slope(-y * (values + b))
+        return -float(np.sum(problem.weight * a * y))
+
+    reach = 1.0 + float(np.max(np.abs(values)) + np.max(np.abs(problem.loss.finite_floor)))
+    return float(brentq(slope, -reach, reach, xtol=1e-14, rtol=1e-14))
+
+
+def _dual_coef(problem: Problem, alpha: Array) -> Array:
+    return alpha * problem.weight * _signs(problem) / problem.penalty
+
+
+def _balanced(alpha: Array, y: Array, w: Array) -> Array:
+    """Shrink the multipliers of the heavier class so that y'(w alpha) = 0."""
+    up, down = (float(np.sum((w * alpha)[y == k])) for k in (1.0, -1.0))
+    if not (up > 0 and down > 0):
+        return np.zeros_like(alpha)
+    return alpha * np.where(y > 0, min(1.0, down / up), min(1.0, up / down))
+
+
+def _thresholds(loss: TruncatedLogistic, alpha: Array) -> Array:
+    """Margins at which alpha is a slope: phi = F up to sigma(F), logit(alpha) above."""
+    above = alpha > loss.slope_at_floor
+    return np.where(above, logit(np.where(above, alpha, 0.5)), loss.floor)
+
+
+class _Descent:
+    """Blocks on one working set."""
+
+    def __init__(self, problem: Problem, members: Array, callback: Any) -> None:
+        whole = members.size == problem.weight.size
+        self.problem = problem if whole else problem.take(members)
+        self.rows = KernelRows(_design(problem), members, np.float32)
+        self.y, self.w = _signs(self.problem), self.problem.weight
+        self.loss = self.problem.loss
+        self.C = 1.0 / problem.penalty
+        self.block = np.zeros(0, dtype=np.int64)
+        self.callback = callback
+        self.n_blocks = 0
+        self.began = time.perf_counter()
+
+    def refresh(self, memory: _Memory) -> None:
+        """Take multipliers and values from a look at all rows."""
+        members = self.rows.members
+        self.alpha = memory.alpha[members]
+        self.pull = -memory.values[members] - self.y * _thresholds(self.loss, self.alpha)
+
+    def run(self, goal: float) -> bool:
+        """Solve blocks until the relative gap of the working set is at most ``goal``.
+
+        False where that takes suspiciously many: the problem is ill-conditioned.
+        """
+        looked, narrowed = np.inf, _FARTHEST
+        left = _PATIENCE * (100 + self.y.size)
+        while left > 0:
+            top, bottom = self._extremes()
+            self.violation = top - bottom
+            if self.violation <= 1e-13 * (1.0 + abs(top)):
+                return True
+            if self.violation <= 0.8 * looked and self.violation < 0.5:
+                looked = self.violation
+                if self._relative_gap(0.5 * (top + bottom)) <= goal:
+                    return True
+            if self.violation <= narrowed:
+                narrowed = _FALL * self.violation
+                self._narrow(top, bottom)
+            left -= self._solve_block(top, bottom)
+        return False
+
+    def _extremes(self) -> tuple[float, float]:
+        top, bottom = _jit.extremes(self.pull, self.alpha, self.y)
+        # without an intercept every row has to agree on 0
+        return (
+            (top, bottom)
+            if self.problem.design.fit_intercept
+            else (max(top, 0.0), min(bottom, 0.0))
+        )
+
+    def _relative_gap(self, b: float) -> float:
+        values = -self.pull - self.y * _thresholds(self.loss, self.alpha)
+        u = -self.y * (values + b)
+        gap = self.w @ self.loss.fenchel_young(u, self.alpha)
+        primal = float(self.w @ (self.loss.value(u) + 0.5 * self.alpha * self.y * values))
+        relative = float(gap) / primal
+        if self.callback is not None:
+            self._report(primal, relative)
+        return relative
+
+    def _solve_block(self, top: float, bottom: float) -> int:
+        """Solve the block that disagrees most; gives the number of pairs that were moved."""
+        block = self._choose(top, bottom)
+        K = self.rows.block(block)
+        y, w, before = self.y[block], self.w[block], self.alpha[block]
+        loss = self.loss.take(block)
+        floor, s = loss.floor, loss.slope_at_floor
+        alpha, pull, least = before.copy(), self.pull[block], np.zeros(block.size)
+        if not self.problem.design.fit_intercept:
+            # a row that nothing depends on, free to take up what y'b gains or loses
+            K = np.pad(K, (0, 1))
+            y, w = np.append(y, 1.0), np.append(w, 1.0)
+            floor, s = np.append(floor, 0.0), np.append(s, np.inf)
+            alpha, pull = np.append(alpha, 0.0), np.append(pull, 0.0)
+            least = np.append(least, -np.inf)
+        eps, most = _INNER * (top - bottom), 20 * block.size + 200
+        pairs, flattest = _jit.descend_pairs(
+            K, y, w, floor, s, least, alpha, pull, self.C, eps, most
+        )
+        self._check_curvature(flattest, K)
+        alpha, y, w = alpha[: block.size], y[: block.size], w[: block.size]
+        self.alpha[block] = alpha
+        self.pull[block] -= y * (_thresholds(loss, alpha) - _thresholds(loss, before))
+        change = self.C * w * (alpha - before) * y
+        moved = np.flatnonzero(change)
+        self.rows.subtract(self.pull, block[moved], change[moved])
+        self.block = block
+        self.n_blocks += 1
+        return pairs
+
+    def _check_curvature(self, flattest: float, K: Array) -> None:
+        """A kernel has K_ii + K_jj - 2 K_ij >= 0, within what single precision leaves of it."""
+        if flattest < -1e-3 * self.C * float(np.max(np.abs(K))):
+            raise indefinite(f"K_ii + K_jj - 2 K_ij = {flattest / self.C:.2e} for two rows")
+
+    def _choose(self, top: float, bottom: float) -> Array:
+        n = self.y.size
+        if n <= _BLOCK:
+            return np.arange(n)
+        fresh = _BLOCK if not self.block.size else int((1 - _KEPT) * _BLOCK)
+        new = _jit.violators(self.pull, self.alpha, self.y, top, bottom, fresh // 2)
+        marked = np.zeros(n, dtype=bool)
+        marked[new] = True
+        return np.concatenate([new, self.block[~marked[self.block]][: _BLOCK - new.size]])
+
+    def _narrow(self, top: float, bottom: float) -> None:
+        """Leave rows out that are saturated and far from the kink, where that saves a lot."""
+        slack = np.where(self.y > 0, bottom - self.pull, self.pull - top)
+        keep = np.flatnonzero((self.alpha > 0) | (slack <= max(_MARGIN, 2.0 * (top - bottom))))
+        if keep.size > _WORTHWHILE * self.y.size:
+            return
+        self.rows.narrow(keep)
+        position = np.full(self.y.size, -1)
+        position[keep] = np.arange(keep.size)
+        self.block = position[self.block][position[self.block] >= 0]
+        self.problem = self.problem.take(keep)
+        self.y, self.w, self.loss = _signs(self.problem), self.problem.weight, self.problem.loss
+        self.alpha, self.pull = self.alpha[keep], self.pull[keep]
+
+    def _report(self, primal: float, gap: float) -> None:
+        active = int(np.count_nonzero(self.alpha))
+        seconds = time.perf_counter() - self.began
+        self.callback(Record(self.n_blocks, primal, gap, active, seconds))

@@ -1,0 +1,82 @@
+"""A kernel problem as a linear one: the rows of a factor of the kernel matrix are its data.
+
+K = LL' (pivoted Cholesky, cut off at the rank) turns criterion (8) into a problem with n rows and
+rank(K) features, for which the linear solvers are exact whatever C is. Of size n^2 in memory and
+n^3 in work: for small problems, and for the last steps of large ones on few rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg.lapack import dpstrf
+
+from grayzone.designs import DenseDesign
+from grayzone.kernel_design import KernelDesign
+from grayzone.solvers._loop import Solution
+from grayzone.solvers._problem import Problem, certify_duals
+
+Array = Any
+
+_RESIDUAL = 1e-5  # what may be left of K beyond its rank, relative to its diagonal
+
+
+def factor(K: Array, eps: float = 2e-16) -> Array:
+    """Give L with LL' = K and as many columns as K has rank; an error if K is indefinite.
+
+    ``eps`` is the relative precision of the entries.
+    """
+    n = K.shape[0]
+    scale = float(np.max(np.diagonal(K), initial=0.0))
+    if not scale > 0.0:
+        if np.any(K != 0.0):
+            raise indefinite("its diagonal has no positive value")
+        return np.zeros((n, 1))
+    lower, pivots, rank, _ = dpstrf(K, tol=500.0 * eps * n * scale, lower=True)
+    L = np.empty((n, rank))
+    L[pivots - 1] = np.tril(lower)[:, :rank]
+    if rank < n:
+        worst = float(np.max(np.abs(K - L @ L.T)))
+        if worst > max(_RESIDUAL, 1e3 * n * eps) * scale:
+            raise indefinite(f"an entry is {worst:.2e} off the nearest matrix of rank {rank}")
+    return L
+
+
+def indefinite(detail: str) -> ValueError:
+    """Give the error for a kernel that is none."""
+    return ValueError(
+        f"The kernel is not positive semi-definite ({detail}): criterion (8) has no minimum to "
+        "find. A precomputed kernel matrix has to be symmetric with non-negative eigenvalues; the "
+        "sigmoid kernel often is not, for a large gamma or a negative coef0."
+    )
+
+
+def solve_in_features(
+    problem: Problem, minimise: Callable[[Problem, Array | None], Solution], start: Array | None
+) -> Solution:
+    """Solve by ``minimise``, a linear solver, and give the solution back in kernel terms."""
+    design = problem.design
+    assert isinstance(design, KernelDesign)
+    rows = np.arange(design.n_rows)
+    L = factor(design.inner(rows, rows), design.precision)
+    linear = replace(problem, design=DenseDesign(L, design.fit_intercept))
+    if start is not None:
+        slopes = start[:, design.rows] @ L
+        start = np.concatenate([slopes, start[:, design.n_features :]], axis=1)
+    return in_kernel_terms(problem, minimise(linear, start))
+
+
+def in_kernel_terms(problem: Problem, found: Solution) -> Solution:
+    """Take the function that the duals span for the solution, and certify that one."""
+    design = problem.design
+    assert isinstance(design, KernelDesign)
+    duals = found.certificate.duals
+    coef = -design.gradient(problem.weight[:, None] * duals) / problem.penalty
+    if design.fit_intercept:
+        coef[:, -1] = found.coef[:, -1]
+    scores = design.scores(coef)
+    certificate = certify_duals(problem, coef, scores, duals)
+    return replace(found, coef=coef, scores=scores, certificate=certificate)

@@ -1,14 +1,15 @@
-"""Data for the benchmarks: covertype from disk, and generated problems."""
+"""Data for the benchmarks: covertype and ijcnn1 from disk, and generated problems."""
 
 import functools
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 
@@ -16,6 +17,15 @@ LARGE_ROWS = 581_012
 SMALL_ROWS = 23_235
 # Share of Krummholz among Krummholz and Spruce/Fir, the positive class of the paper.
 KRUMMHOLZ_SHARE = 20_510 / 232_350
+HELD_OUT_ROWS = 10_000
+
+
+class Mixture(NamedTuple):
+    """A sample with its labels, 0 or 1, and the true probabilities of class 1."""
+
+    X: np.ndarray
+    y: np.ndarray
+    p: np.ndarray
 
 
 class Split(NamedTuple):
@@ -23,6 +33,17 @@ class Split(NamedTuple):
 
     X_train: np.ndarray
     y_train: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+class Parts(NamedTuple):
+    """A training, a validation and a test part without common rows; the labels are 0 and 1."""
+
+    X_train: np.ndarray
+    y_train: np.ndarray
+    X_valid: np.ndarray
+    y_valid: np.ndarray
     X_test: np.ndarray
     y_test: np.ndarray
 
@@ -84,6 +105,46 @@ def covtype_binary(n_rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     return X[rows], y[rows]
 
 
+def covtype_parts(n_rows: int) -> Parts:
+    """Class 2 against the rest, standardised: training rows, and 10,000 others twice.
+
+    Parameters
+    ----------
+    n_rows : int
+        Training rows, a stratified subset; smaller subsets are contained in larger ones. The
+        validation and the test part do not depend on it.
+    """
+    X, y = covtype_binary()
+    valid, test = _held_out(y)
+    rest = np.setdiff1d(np.arange(len(y)), np.concatenate([valid, test]), assume_unique=True)
+    train = rest[stratified_rows(y[rest], min(n_rows, len(rest)))]
+    return Parts(X[train], y[train], X[valid], y[valid], X[test], y[test])
+
+
+def ijcnn1_parts(n_rows: int) -> Parts:
+    """IJCNN 2001, as scaled by LIBSVM: rows of its training file, and of its test file twice.
+
+    Parameters
+    ----------
+    n_rows : int
+        Training rows, a stratified subset of the 49,990; smaller subsets are contained in larger
+        ones. The validation and the test part, 10,000 rows each, do not depend on it.
+    """
+    with np.load(data_file("ijcnn1.npz")) as arrays:
+        X, X_other = (arrays[k].astype(np.float64, order="C") for k in ("X_train", "X_test"))
+        y, y_other = ((arrays[k] == 1).astype(np.int64) for k in ("y_train", "y_test"))
+    train = stratified_rows(y, min(n_rows, len(y)))
+    valid, test = _held_out(y_other)
+    return Parts(X[train], y[train], X_other[valid], y_other[valid], X_other[test], y_other[test])
+
+
+def _held_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Choose two stratified sets of rows without a common row."""
+    both = stratified_rows(y, 2 * HELD_OUT_ROWS, seed=1)
+    first = stratified_rows(y[both], HELD_OUT_ROWS, seed=2)
+    return both[first], np.delete(both, first)
+
+
 def stratified_rows(y: np.ndarray, n_rows: int, seed: int = 0) -> np.ndarray:
     """Choose rows at random with the class shares of `y`, in their original order."""
     rng = np.random.default_rng(seed)
@@ -126,6 +187,39 @@ def krummholz_train(split: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Training part of one split of the paper's problem: 23,235 rows."""
     X, y, _, _ = krummholz(split)
     return X, y
+
+
+@functools.cache
+def esl_centres() -> np.ndarray:
+    """Load the centres of the ESL mixture: ten of class 0, then ten of class 1."""
+    return np.loadtxt(data_file("esl_mixture_means.csv"), delimiter=",", skiprows=1)[:, :2]
+
+
+def esl_mixture(n: int, seed: int | Sequence[int] = 0) -> Mixture:
+    """Draw from the mixture of Hastie, Tibshirani & Friedman (Elements of Statistical Learning).
+
+    The classes are equally likely, and each is a mixture of ten normal distributions with
+    covariance I/5, equally likely too.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    seed : int or sequence of int, default=0
+        Seed of the generator.
+    """
+    rng = np.random.default_rng(seed)
+    centres = esl_centres()
+    component = rng.integers(len(centres), size=n)
+    X = centres[component] + rng.normal(scale=np.sqrt(1 / 5), size=(n, 2))
+    return Mixture(X, (component >= len(centres) // 2).astype(np.int64), esl_probability(X))
+
+
+def esl_probability(X: np.ndarray) -> np.ndarray:
+    """Return the true probability of class 1 of the ESL mixture at each row."""
+    distances = ((X[:, None, :] - esl_centres()[None, :, :]) ** 2).sum(axis=2)
+    of_class = logsumexp(-2.5 * distances.reshape(len(X), 2, -1), axis=2)
+    return expit(of_class[:, 1] - of_class[:, 0])
 
 
 def texts(

@@ -4,12 +4,31 @@ import json
 import os
 import platform
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parent / "results"
-LIBRARIES = ("grayzone", "numpy", "scipy", "scikit-learn", "glum", "liblinear-official")
+LIBRARIES = (
+    "grayzone",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "scikit-learn-intelex",
+    "glum",
+    "liblinear-official",
+)
+
+
+def say(text: str) -> None:
+    """Print a line of progress with the time of day, at once, also into a pipe."""
+    print(f"[{datetime.now():%H:%M:%S}] {text}", flush=True)
+
+
+def now() -> str:
+    """Return the date and time of a measurement."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -41,8 +60,12 @@ def _text(value: Any) -> str:
     return format(value, ".3g") if isinstance(value, float) else str(value)
 
 
-def write_json(name: str, results: dict[str, Any], path: Path | None = None) -> Path:
+def write_json(
+    name: str, results: dict[str, Any], path: Path | None = None, *, announce: bool = True
+) -> Path:
     """Write results with the circumstances of the measurement.
+
+    The file is replaced in one step: an interruption leaves the earlier one, never half of one.
 
     Parameters
     ----------
@@ -52,6 +75,8 @@ def write_json(name: str, results: dict[str, Any], path: Path | None = None) -> 
         What it measured.
     path : Path, optional
         Where to; ``benchmarks/results/<name>.json`` by default.
+    announce : bool, default=True
+        Whether to print where it was written.
 
     Returns
     -------
@@ -61,8 +86,11 @@ def write_json(name: str, results: dict[str, Any], path: Path | None = None) -> 
     path = path or RESULTS / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {"benchmark": name, "environment": environment(), **results}
-    path.write_text(json.dumps(record, indent=2, default=float) + "\n")
-    print(f"\nwritten to {os.path.relpath(path)}")
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(record, indent=2, default=float) + "\n")
+    os.replace(part, path)
+    if announce:
+        print(f"\nwritten to {os.path.relpath(path)}")
     return path
 
 

@@ -59,7 +59,13 @@ class Timing:
 
 
 def race(
-    contenders: Sequence[Contender], X: Any, y: np.ndarray, *, repeats: int, threads: int
+    contenders: Sequence[Contender],
+    X: Any,
+    y: np.ndarray,
+    *,
+    repeats: int,
+    threads: int,
+    report: Callable[[str, float], None] | None = None,
 ) -> list[Timing]:
     """Time contenders round after round, so that a slow spell of the machine hits all of them.
 
@@ -73,6 +79,8 @@ def race(
         Number of rounds; each starts with another contender.
     threads : int
         Threads that BLAS and OpenMP may use.
+    report : callable, optional
+        Called after each run, off the clock, with the contender's name and its seconds.
 
     Returns
     -------
@@ -93,6 +101,8 @@ def race(
                 start = time.perf_counter()
                 results[i] = contenders[i].fit(data)
                 seconds[i].append(time.perf_counter() - start)
+                if report is not None:
+                    report(contenders[i].name, seconds[i][-1])
     return [Timing(tuple(s), r) for s, r in zip(seconds, results, strict=True)]
 
 

@@ -103,6 +103,13 @@ def exact_norm2(rows, X):
     return float(np.sum(product**2))
 
 
+def kernel_features(K):
+    """L with LL' = K, from its eigenvalues: the rows are linear features of the kernel."""
+    values, vectors = np.linalg.eigh(K)
+    kept = values > 1e-15 * values[-1]
+    return vectors[:, kept] * np.sqrt(values[kept])
+
+
 # ---------------------------------------------------------------------------------------- binary
 
 
@@ -359,3 +366,63 @@ def best_of_attempts(cp, attempt, X, weight):
     if point is None:
         raise RuntimeError("the conic solver found no point in any scaling")
     return OracleSolution(*point, objective, bound)
+
+
+# --------------------------------------------------------------------------------------- kernels
+
+
+@dataclass(frozen=True)
+class KernelPoint:
+    """A function of the kernel's space, from fitted attributes: values, P, D, and their rounding.
+
+    ``f = K c`` with ``c = C w a s`` (or ``-C w alpha``), so that the penalty is ``c'Kc / (2C)`` in
+    P and in D. `rounding` bounds what double precision may change in P and D, relative to P: each
+    value of f carries an error of a few units in the last place of the sum of its terms.
+    """
+
+    alpha: np.ndarray
+    scores: np.ndarray
+    primal: float
+    dual: float
+    rounding: float
+
+    @property
+    def gap(self):
+        return (self.primal - self.dual) / self.primal
+
+
+def _spanned(K, support, dual_coef, intercept):
+    """Values f + b (n, Q), c'Kc summed over outputs, and the error that each value may carry."""
+    wide = np.asarray(K, np.longdouble)[:, support]
+    coef = np.asarray(dual_coef, np.longdouble).T
+    f = wide @ coef
+    square = float(np.sum(coef * f[support]))
+    error = 4e-16 * (np.abs(wide) @ np.abs(coef)).astype(float)
+    return (f + np.asarray(intercept, np.longdouble)).astype(float), square, error
+
+
+def kernel_point(problem, K, support, dual_coef, intercept):
+    """P and D of a binary problem; its features are not looked at."""
+    scores, square, error = _spanned(K, support, dual_coef, intercept)
+    penalty = square / (2.0 * problem.C)
+    alpha = alpha_from_dual_coef(problem, support, dual_coef)
+    u = -problem.sign * scores[:, 0]
+    losses = problem.weight * np.logaddexp(0.0, np.maximum(u, problem.floor))
+    primal = math.fsum(losses) + penalty
+    dual = -math.fsum(problem.weight * conjugate(alpha, problem.floor)) - penalty
+    slopes = expit(np.maximum(u, problem.floor)) + alpha
+    moved = float(np.sum(problem.weight * slopes * error[:, 0]))
+    return KernelPoint(alpha, scores, primal, dual, moved / primal)
+
+
+def softmax_kernel_point(problem, K, support, dual_coef, intercept):
+    """P and D of a multi-class problem; its features are not looked at."""
+    scores, square, error = _spanned(K, support, dual_coef, intercept)
+    penalty = square / (2.0 * problem.C)
+    alpha = softmax_alpha_from_dual_coef(problem, support, dual_coef)
+    losses = problem.weight * np.maximum(softmax_losses(problem, scores), problem.saturated_loss)
+    primal = math.fsum(losses) + penalty
+    conjugates = softmax_conjugate(alpha, problem.label, problem.saturated_loss)
+    dual = -math.fsum(problem.weight * conjugates) - penalty
+    moved = float(np.sum(problem.weight[:, None] * error * (1.0 + np.abs(alpha))))
+    return KernelPoint(alpha, scores, primal, dual, moved / primal)

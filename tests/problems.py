@@ -6,15 +6,17 @@ nothing; `case.build()` makes, once, the arrays to fit on and the matching oracl
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from oracle import BinaryProblem, SoftmaxProblem, zone_floor
+import scipy.sparse as sp
+from oracle import BinaryProblem, SoftmaxProblem, kernel_features, zone_floor
 from scipy.special import expit
 from sklearn import datasets
+from sklearn.metrics import pairwise
 
 DATA_FOLDER = Path(
     os.environ.get("GRAYZONE_DATA", Path(__file__).parents[1] / ".." / "shared" / "data")
@@ -363,3 +365,156 @@ MULTICLASS_CASES = [
         class_weight={"low": 1.0, "mid": 2.0, "high": 0.5},
     ),
 ]
+
+
+# --------------------------------------------------------------------------------------- kernels
+
+
+def add_one(A, B):
+    """A kernel function: inner products, and one more feature that is 1."""
+    product = A @ B.T
+    return (product.toarray() if sp.issparse(product) else product) + 1.0
+
+
+def min_kernel(A, B):
+    """A kernel function: the histogram intersection of rows that are not negative."""
+    return np.minimum(A[:, None, :], B[None, :, :]).sum(axis=2)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCase(Case):
+    """A fit with a kernel; the oracle sees the rows of L, LL' = K, as linear features."""
+
+    kernel: object = "rbf"
+    gamma: float = 0.5
+    degree: int = 3
+    coef0: float = 0.0
+    storage: Callable | None = None
+
+    @property
+    def parameters(self):
+        names = ("kernel", "gamma", "degree", "coef0")
+        return super().parameters | {name: getattr(self, name) for name in names}
+
+    @cache  # noqa: B019
+    def matrix(self):
+        """Kernel values of all pairs of rows, from scikit-learn."""
+        X = super().build()[0]
+        gamma, coef0 = self.gamma, self.coef0
+        if callable(self.kernel):
+            return self.kernel(X, X)
+        if self.kernel == "poly":
+            return pairwise.polynomial_kernel(X, degree=self.degree, gamma=gamma, coef0=coef0)
+        if self.kernel == "sigmoid":
+            return pairwise.sigmoid_kernel(X, gamma=gamma, coef0=coef0)
+        if self.kernel == "laplacian":
+            return pairwise.laplacian_kernel(X, gamma=gamma)
+        return pairwise.rbf_kernel(X, gamma=gamma)
+
+    @cache  # noqa: B019
+    def build(self):
+        X, y, sample_weight, problem = super().build()
+        problem = replace(problem, X=kernel_features(self.matrix()))
+        if self.kernel == "precomputed":
+            X = self.matrix()
+        return X if self.storage is None else self.storage(X), y, sample_weight, problem
+
+
+def few_distinct_rows(X, y, rng):
+    """Each row several times, now and then with the other label."""
+    rows = np.concatenate([np.arange(60), rng.integers(60, size=len(y) - 60)])
+    flipped = rng.random(len(y)) < 0.15
+    return X[rows], np.where(flipped, 1 - y[rows], y[rows])
+
+
+def not_negative(X, y, rng):
+    return np.abs(X), y
+
+
+def thin_out(X, y, rng):
+    return np.where(rng.random(X.shape) < 0.6, 0.0, X), y
+
+
+def very_wide_weights(X, y, rng):
+    return X, y, 10.0 ** rng.uniform(-4, 3, size=len(y))
+
+
+SMALL_KERNEL_CASES = [
+    KernelCase("rbf-120", gaussian(120, 3, seed=1)),
+    KernelCase("rbf-narrow-peaks", gaussian(100, 2, seed=2), gamma=50.0),
+    KernelCase("rbf-repeated-rows", edited(gaussian(120, 3, seed=3), few_distinct_rows)),
+    KernelCase("rbf-C-1e-4", gaussian(100, 2, seed=4), C=1e-4),
+    KernelCase("rbf-C-1e4", gaussian(80, 2, seed=5), C=1e4, gamma=20.0),
+    KernelCase("rbf-full", gaussian(100, 3, seed=6), None),
+    KernelCase("rbf-wide-weights", edited(gaussian(120, 3, seed=7), very_wide_weights)),
+    KernelCase("poly-3", gaussian(100, 3, seed=8), kernel="poly", coef0=1.0),
+    KernelCase("poly-1", gaussian(100, 3, seed=9), kernel="poly", degree=1, gamma=1.0),
+    KernelCase("constant-features", edited(gaussian(90, 1, seed=10), noise_labels), gamma=1e-9),
+    KernelCase("laplacian", gaussian(100, 3, seed=11), kernel="laplacian"),
+    KernelCase("callable", gaussian(100, 3, seed=12), kernel=add_one),
+    KernelCase("no-intercept", gaussian(100, 3, seed=13), (0.6, 0.9), fit_intercept=False),
+    KernelCase("precomputed", gaussian(100, 3, seed=14), kernel="precomputed"),
+    KernelCase(
+        "sparse", edited(gaussian(100, 6, seed=15), thin_out), storage=sp.csr_array, gamma=0.1
+    ),
+]
+
+# More rows than are solved by features of the kernel: blocks of multipliers.
+LARGE_KERNEL_CASES = [
+    KernelCase("rbf-300", gaussian(300, 2, seed=20)),
+    KernelCase("rbf-550", gaussian(550, 2, seed=21), gamma=0.1),
+    KernelCase("rbf-400-C-1e-4", gaussian(400, 2, seed=22), C=1e-4),
+    KernelCase("rbf-300-C-1e4", gaussian(300, 2, seed=23), C=1e4, gamma=0.1),
+    KernelCase("rbf-300-C-1e6", gaussian(300, 2, seed=24), C=1e6, gamma=20.0),
+    KernelCase("rbf-300-narrow", gaussian(300, 2, seed=25), (0.49, 0.51)),
+    KernelCase("rbf-300-open-below", gaussian(300, 2, seed=26), (0.0, 0.7)),
+    KernelCase("rbf-300-open-above", gaussian(300, 2, seed=27), (0.3, 1.0)),
+    KernelCase("rbf-300-full", gaussian(300, 2, seed=28), None, C=10.0),
+    KernelCase("rbf-300-no-intercept", gaussian(300, 2, seed=29), fit_intercept=False),
+    KernelCase("rbf-300-wide-weights", edited(gaussian(300, 2, seed=30), very_wide_weights)),
+    KernelCase("rbf-300-zero-weights", edited(gaussian(420, 2, seed=31), weights_with_zeros)),
+    KernelCase("rbf-300-class-weight", gaussian(300, 2, seed=32), class_weight={0: 0.1, 1: 8.0}),
+    KernelCase("rbf-300-costs", gaussian(300, 2, seed=33, shift=1.0), costs={0: 1.0, 1: 5.0}),
+    KernelCase("rbf-500-imbalanced", gaussian(500, 2, seed=34, shift=2.8)),
+    KernelCase("rbf-700-repeated-rows", edited(gaussian(700, 2, seed=35), few_distinct_rows)),
+    KernelCase("poly-2-500", gaussian(500, 3, seed=36), kernel="poly", degree=2, coef0=1.0),
+    KernelCase("poly-1-400", gaussian(400, 3, seed=37), kernel="poly", degree=1, gamma=1.0),
+    KernelCase(
+        "poly-1-400-no-intercept",
+        gaussian(400, 3, seed=38),
+        (0.2, 0.4),
+        kernel="poly",
+        degree=1,
+        gamma=1.0,
+        fit_intercept=False,
+        C=1e2,
+    ),
+    KernelCase(
+        "constant-features-300", edited(gaussian(300, 1, seed=39), noise_labels), gamma=1e-9
+    ),
+    KernelCase("laplacian-270", gaussian(270, 1, seed=40), kernel="laplacian"),
+    KernelCase("precomputed-300", gaussian(300, 2, seed=42), kernel="precomputed", C=100.0),
+    KernelCase(
+        "callable-280", edited(gaussian(280, 1, seed=43), not_negative), kernel=min_kernel, C=0.1
+    ),
+    KernelCase(
+        "sparse-400", edited(gaussian(400, 2, seed=44), thin_out), storage=sp.csr_array, gamma=1.0
+    ),
+]
+
+MULTICLASS_KERNEL_CASES = [
+    KernelCase("three-classes", clusters(80, 2, 3, seed=50), gamma=0.3),
+    KernelCase("four-classes-caps", clusters(60, 2, 4, seed=51), np.array([0.5, 0.6, 0.7, 0.9])),
+    KernelCase("three-classes-full", clusters(60, 2, 3, seed=52), None),
+    KernelCase("three-classes-C-100", clusters(60, 2, 3, seed=53), C=100.0, gamma=2.0),
+    KernelCase(
+        "three-classes-poly", clusters(150, 2, 3, seed=54), kernel="poly", degree=2, coef0=1.0
+    ),
+    KernelCase(
+        "three-classes-weights",
+        edited(clusters(60, 2, 3, seed=55), fractional_weights),
+        fit_intercept=False,
+    ),
+]
+
+BINARY_KERNEL_CASES = SMALL_KERNEL_CASES + LARGE_KERNEL_CASES

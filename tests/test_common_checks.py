@@ -18,17 +18,26 @@ ESTIMATORS = [
     TruncatedLogisticRegression(solver="primal"),
     TruncatedLogisticRegression(class_weight="balanced"),
     TruncatedLogisticRegression(warm_start=True),
+    TruncatedLogisticRegression(kernel="rbf"),
+    TruncatedLogisticRegression(kernel="rbf", zone=None),
+    TruncatedLogisticRegression(kernel="rbf", fit_intercept=False),
+    TruncatedLogisticRegression(kernel="rbf", solver="primal"),
+    TruncatedLogisticRegression(kernel="rbf", warm_start=True),
+    TruncatedLogisticRegression(kernel="poly"),
+    TruncatedLogisticRegression(kernel="poly", zone=None),
+    TruncatedLogisticRegression(kernel="laplacian"),
     BayesDecisionClassifier(LogisticRegression()),
     BayesDecisionClassifier(TruncatedLogisticRegression()),
 ]
 
 # One check asks for 87 % of one class on blobs around the origin, where a model through the origin
 # has half of the plane for each class, whatever the weights: scikit-learn's own
-# LogisticRegression(fit_intercept=False) fails it, too.
+# LogisticRegression(fit_intercept=False) fails it, too. So do polynomials of odd degree.
 THROUGH_THE_ORIGIN = [
     (estimator, check)
+    for kernel in ("linear", "poly")
     for estimator, check in estimator_checks_generator(
-        TruncatedLogisticRegression(fit_intercept=False)
+        TruncatedLogisticRegression(kernel=kernel, fit_intercept=False)
     )
     if check.func.__name__ != "check_class_weight_classifiers"
 ]

@@ -119,6 +119,14 @@ def _pair_step(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _room(a: float, direction: float, w: float, s: float, least: float) -> float:
+    """How far b = w a can go up or down; a loss without a floor has no multiplier 0."""
+    if direction > 0:
+        return w * (1.0 - a)
+    return w * (a - least) * (1.0 if s > 0.0 else 0.999)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def descend_pairs(
     K: Array,
     y: Array,
@@ -187,8 +195,9 @@ def descend_pairs(
         eta = C * (diagonal[i] + diagonal[j] - 2.0 * K[i, j])
         flattest = min(flattest, eta)
         eta = max(eta, 1e-12)
-        longest = w[i] * ((1.0 - a[i]) if y[i] > 0 else a[i] - least[i])
-        longest = min(longest, w[j] * ((a[j] - least[j]) if y[j] > 0 else 1.0 - a[j]))
+        longest = min(
+            _room(a[i], y[i], w[i], s[i], least[i]), _room(a[j], -y[j], w[j], s[j], least[j])
+        )
         t = _pair_step(
             top - pull[j],
             eta,
@@ -208,7 +217,7 @@ def descend_pairs(
         for k, step in ((i, y[i] * t), (j, -y[j] * t)):
             before = a[k]
             after = before + step / w[k]
-            if t == longest and after < 1e-15:
+            if t == longest and after < 1e-15 and s[k] > 0.0:
                 after = max(after, least[k]) if least[k] < 0 else 0.0
             a[k] = min(after, ALMOST_ONE)
             pull[k] -= y[k] * (

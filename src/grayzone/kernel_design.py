@@ -35,6 +35,8 @@ class KernelDesign(Design):
         Bytes that kernel values may take.
     keep : bool
         Whether to keep all kernel values, where they fit the budget: for many products.
+    share : bool
+        Whether solvers may keep what they computed, for the next fit on the same design.
     """
 
     forms_gram = False
@@ -47,6 +49,7 @@ class KernelDesign(Design):
         rows: Array | None = None,
         budget: float = 1e9,
         keep: bool = False,
+        share: bool = False,
     ) -> None:
         self.kernel = kernel
         self.X = X
@@ -54,6 +57,7 @@ class KernelDesign(Design):
         self.rows = np.arange(X.shape[0]) if rows is None else rows
         self.budget = budget
         self.keep = keep
+        self.memo: dict[Any, Any] | None = {} if share else None
         self.n_rows, self.n_features = self.rows.size, X.shape[0]
         self.n_coef = self.n_features + int(fit_intercept)
 
@@ -132,9 +136,12 @@ class KernelDesign(Design):
 
     def keeping(self) -> KernelDesign:
         """Give the same design, which keeps its kernel values where they fit."""
-        return KernelDesign(
-            self.kernel, self.X, self.fit_intercept, self.rows, self.budget, keep=True
-        )
+        memo = {} if self.memo is None else self.memo
+        if "keeping" not in memo:
+            memo["keeping"] = KernelDesign(
+                self.kernel, self.X, self.fit_intercept, self.rows, self.budget, keep=True
+            )
+        return memo["keeping"]
 
     def inner(self, rows: Array, others: Array) -> Array:
         return self.inner_with(self.data(rows), self.rows[others])

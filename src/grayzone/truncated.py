@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
-from grayzone._compat import FIT_DEPTH, CallbackSupportMixin, fit_progress, with_callbacks
-from grayzone._parallel import own_threads
-from grayzone._validation import (
-    all_or_nothing,
-    check_choice,
-    check_integer,
-    check_number,
-    row_weights,
+from grayzone._compat import (
+    FIT_DEPTH,
+    CallbackSupportMixin,
+    Report,
+    fit_progress,
+    with_callbacks,
 )
+from grayzone._predictor import FunctionClassifier
+from grayzone._training import Training, make_training
+from grayzone._validation import all_or_nothing, check_choice, check_integer, check_number
 from grayzone._zones import binary_zone, class_caps, floor_of
-from grayzone.decision import bayes_decision, cost_matrix, threshold_from_costs
-from grayzone.designs import Design, as_design
-from grayzone.kernel_design import KernelDesign
-from grayzone.kernels import NAMES, resolve_kernel
-from grayzone.losses import Ramp, SignedMargin, SoftmaxMargin, TruncatedLogistic, sigmoid
-from grayzone.solvers import Problem, Record, Solution, Status, minimise
+from grayzone.decision import cost_matrix, threshold_from_costs
+from grayzone.kernels import NAMES
+from grayzone.losses import Ramp
+from grayzone.solvers import Problem, Solution, Status, minimise
 from grayzone.solvers.ramp import descend_ramp
 
 Array = Any
 
+# Ends of a fit that call for no warning.
+FINE = (Status.CONVERGED, Status.STOPPED)
 
-class TruncatedLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+
+class TruncatedLogisticRegression(CallbackSupportMixin, FunctionClassifier):
     r"""Logistic regression fitted for a decision: exact in a gray zone, sparse outside it.
 
     Minimises criterion (8) of Hérault & Grandvalet [1]_,
@@ -216,48 +217,33 @@ class TruncatedLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEst
         """
         self._check_parameters()
         X, y = validate_data(self, X, y, **self._accepted())
-        if self.kernel != "linear" and sp.issparse(X):
-            X = X.tocsr()  # read by blocks of rows
-        classes = np.unique(y)
-        check_classification_targets(classes)
-        self._n_rows = X.shape[0]
-        codes: Array = np.searchsorted(classes, y)  # an inverse of unique would sort all rows
-        sample_weight, weight = row_weights(sample_weight, self.class_weight, classes, codes)
-        used = np.flatnonzero(weight > 0)
-        _check_two_classes(classes, codes[used])
-        prior = np.bincount(codes, sample_weight, minlength=len(classes))
-        start = self._previous_coef(X, classes)
-        self._set_decision(classes, prior / prior.sum())
-        floors, ceilings = self._saturation()
-        # rows without weight are rows that are not there
-        rows = slice(None) if used.size == codes.size else used
-        problem = Problem(
-            self._design(X, None if used.size == codes.size else used, sample_weight),
-            _margin_map(codes[rows], len(classes)),
-            TruncatedLogistic(floors[codes[rows]]),
-            weight[rows],
-            1.0 / self.C,
-        )
-        ceiling = None if ceilings is None else ceilings[codes[rows]]
+        training = make_training(self, X, y, sample_weight)
+        start = self._previous_coef(training)
         with fit_progress(self, "iteration") as report:
-            self._solve(problem, ceiling, used, start, report)
-        self._keep_vectors(X)
+            status = self._fit_to(training, start, report).status
+        self._tell_unless_converged(status)
         return self
 
-    def _design(self, X: Array, used: Array | None, weight: Array) -> Design:
-        if self.kernel == "linear":
-            return as_design(X if used is None else X[used], self.fit_intercept)
-        self._kernel = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, X, weight)
-        if self.kernel == "precomputed":
-            _check_kernel_matrix(X)
-        return KernelDesign(
-            self._kernel, X, self.fit_intercept, rows=used, budget=self.cache_size * 2**20
-        )
-
-    def _accepted(self) -> dict[str, Any]:
-        """What kinds of X there may be."""
-        formats = False if self.kernel == "precomputed" else ["csr", "csc"]
-        return {"accept_sparse": formats, "dtype": [np.float64, np.float32]}
+    def _fit_to(
+        self, training: Training, start: Array | None = None, report: Report | None = None
+    ) -> Solution:
+        """Fit to rows that are ready, from start coefficients where there are some."""
+        self._set_decision(training)
+        floors, ceilings = self._saturation()
+        problem, used = training.problem(floors, self.C), training.used
+        convex = self._solver(report)
+        if ceilings is None:
+            found = convex(problem, start)
+            self.objective_, self.n_iter_ = found.certificate.primal, found.n_iter
+        else:
+            loss = Ramp(problem.loss.floor, ceilings[training.codes])
+            ramp = descend_ramp(problem, loss, convex, start=start)
+            found, used = ramp.convex, used[ramp.kept]
+            problem = problem.take(ramp.kept) if ramp.kept.size < problem.weight.size else problem
+            self.objective_, self.n_iter_ = ramp.objectives[-1], ramp.n_iter
+        self._expose(problem, found, used, training.X.shape[0])
+        self._keep_vectors(training.X, training.kernel)
+        return found
 
     def _check_parameters(self) -> None:
         check_number("C", self.C, above=0.0)
@@ -269,8 +255,9 @@ class TruncatedLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEst
         check_choice("loss", self.loss, ("truncated", "ramp"))
         check_choice("solver", self.solver, ("auto", "active-set", "primal"))
 
-    def _set_decision(self, classes: Array, prior: Array) -> None:
+    def _set_decision(self, training: Training) -> None:
         """Costs, threshold and zone: what the fit is for."""
+        classes, prior = training.classes, training.prior
         self.classes_ = classes
         self.cost_matrix_ = cost_matrix(self.costs, classes, prior)
         if len(classes) == 2:
@@ -280,15 +267,20 @@ class TruncatedLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEst
             self.threshold_ = None
             self.zone_ = class_caps(self.zone, classes)
 
+    def _caps(self) -> Array:
+        """Probability of each class from which its rows saturate."""
+        if len(self.classes_) > 2:
+            return self.zone_
+        p_min, p_max = self.zone_
+        return np.array([1.0 - p_min, p_max])
+
     def _saturation(self) -> tuple[Array, Array | None]:
         """Floors F of each class, and ceilings G for the ramp."""
-        caps = self.zone_
-        if len(self.classes_) == 2:
-            p_min, p_max = self.zone_
-            caps = np.array([1.0 - p_min, p_max])
-            floors = np.array([-floor_of(p_min), floor_of(p_max)])
-        else:
-            floors = floor_of(caps)
+        caps = self._caps()
+        floors = floor_of(caps)
+        if len(caps) == 2:
+            # not by way of 1 - p_min, which rounds
+            floors[0] = -floor_of(self.zone_[0])
         if self.loss == "truncated":
             return floors, None
         # A row is given up where another class is as certain as its own cap would have it: for
@@ -302,46 +294,30 @@ class TruncatedLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEst
             )
         return floors, ceilings
 
-    def _solve(
-        self,
-        problem: Problem,
-        ceiling: Array | None,
-        used: Array,
-        start: Array | None,
-        report: Any,
-    ) -> None:
+    def _solver(self, report: Report | None) -> Callable[[Problem, Array | None], Solution]:
+        """Give the function that solves convex problems from a start."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-
-        def tell(record: Record) -> bool:
-            return report(objective=record.objective, dual_gap=record.gap)
-
         options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "seed": seed}
-        options["callback"] = None if report is None else tell
-
-        def convex(part: Problem, start: Array | None) -> Solution:
-            return minimise(part, self.solver, start=start, **options)
-
-        if ceiling is None:
-            found = convex(problem, start)
-            objective, n_iter = found.certificate.primal, found.n_iter
-        else:
-            ramp = descend_ramp(problem, Ramp(problem.loss.floor, ceiling), convex, start=start)
-            found, used = ramp.convex, used[ramp.kept]
-            problem = problem.take(ramp.kept) if ramp.kept.size < problem.weight.size else problem
-            objective, n_iter = ramp.objectives[-1], ramp.n_iter
-        self._expose(problem, found, used)
-        self.objective_, self.n_iter_ = objective, n_iter
-        if found.status not in (Status.CONVERGED, Status.STOPPED):
-            warnings.warn(
-                f"The fit stopped at a relative duality gap of {self.dual_gap_:.2e}, above "
-                f"tol={self.tol:g}: {found.status.value}. Scale the features, raise max_iter "
-                f"(now {self.max_iter}) or tol, or lower C.",
-                ConvergenceWarning,
-                stacklevel=FIT_DEPTH,
+        if report is not None:
+            options["callback"] = lambda record: report(
+                objective=record.objective, dual_gap=record.gap
             )
+        return lambda problem, start: minimise(problem, self.solver, start=start, **options)
 
-    def _previous_coef(self, X: Array, classes: Array) -> Array | None:
+    def _tell_unless_converged(self, status: Status) -> None:
+        if status in FINE:
+            return
+        warnings.warn(
+            f"The fit stopped at a relative duality gap of {self.dual_gap_:.2e}, above "
+            f"tol={self.tol:g}: {status.value}. Scale the features, raise max_iter "
+            f"(now {self.max_iter}) or tol, or lower C.",
+            ConvergenceWarning,
+            stacklevel=FIT_DEPTH,
+        )
+
+    def _previous_coef(self, training: Training) -> Array | None:
         """Coefficients of the last fit, where they can be a start for this one."""
+        X, classes = training.X, training.classes
         known = self.warm_start and hasattr(self, "dual_coef_")
         if not (known and np.array_equal(classes, self.classes_)):
             return None
@@ -370,8 +346,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEst
         different = before != now
         return (different.nnz if sp.issparse(different) else np.count_nonzero(different)) == 0
 
-    def _expose(self, problem: Problem, found: Solution, used: Array) -> None:
-        """Turn a solution on rows ``used`` into fitted attributes."""
+    def _expose(self, problem: Problem, found: Solution, used: Array, n_rows: int) -> None:
+        """Turn a solution on rows ``used`` of ``n_rows`` into fitted attributes."""
         d = problem.design.n_features
         self.__dict__.pop("coef_", None)
         if self.kernel == "linear":
@@ -385,173 +361,5 @@ class TruncatedLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEst
         self.support_ = used[active]
         self.dual_coef_ = -self.C * (problem.weight[active, None] * duals[active]).T
         hinge = found.multipliers <= problem.loss.slope_at_floor
-        self.partition_ = np.zeros(self._n_rows, dtype=np.int8)
+        self.partition_ = np.zeros(n_rows, dtype=np.int8)
         self.partition_[used] = np.where(active, np.where(hinge, 1, 2), 0)
-
-    def _keep_vectors(self, X: Array) -> None:
-        """Keep of the training data what the model needs: nothing, or its support vectors."""
-        for name in ("_fit_X", "_vectors", "_right"):
-            self.__dict__.pop(name, None)
-        if self.kernel == "linear":
-            self._fit_X = X
-            return
-        precomputed = self.kernel == "precomputed"
-        self._vectors = np.empty((0, 0)) if precomputed else X[self.support_]
-        self._prepare()
-
-    def _prepare(self) -> None:
-        """Make the right factor of the support vectors, for which all predictions ask."""
-        precomputed = self._kernel.name == "precomputed"
-        self._right = self.support_ if precomputed else self._kernel.right(self._vectors)
-
-    @property
-    def support_vectors_(self) -> Array:
-        """Training rows with a multiplier > 0."""
-        check_is_fitted(self)
-        if "_vectors" in vars(self):
-            return self._vectors
-        if "_fit_X" not in vars(self):
-            raise AttributeError(
-                "support_vectors_ is read from the training data, which a linear model does not "
-                "keep when pickled; index your data with support_ instead."
-            )
-        return self._fit_X[self.support_]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what can be had again, and the training data of a linear model."""
-        state = super().__getstate__().copy()
-        for name in ("_fit_X", "_right"):
-            state.pop(name, None)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make again what was left out."""
-        super().__setstate__(state)
-        if "_vectors" in state:
-            self._prepare()
-
-    def decision_function(self, X: Array) -> Array:
-        """Log-odds of the positive class, or the K scores.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data; for a precomputed kernel the values with all training rows.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, K)
-            The log-odds are zero at probability one half, whatever the threshold is.
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **self._accepted())
-        if "coef_" in vars(self):
-            coef = np.column_stack([self.coef_, self.intercept_])
-            scores = as_design(X, fit_intercept=True).scores(coef)
-        else:
-            scores = self._kernel_scores(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def _kernel_scores(self, X: Array) -> Array:
-        if sp.issparse(X):
-            X = X.tocsr()
-        with own_threads():
-            return self._kernel.product(X, self._right, self.dual_coef_.T) + self.intercept_
-
-    def predict_proba(self, X: Array) -> Array:
-        """Class probabilities, faithful inside the zone.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, K)
-            One column a class. Beyond the zone a probability says only on which side it lies.
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([sigmoid(-scores), sigmoid(scores)])
-        e = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return e / e.sum(axis=1, keepdims=True)
-
-    def predict_log_proba(self, X: Array) -> Array:
-        """Logarithm of the class probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples, K)
-            Finite also where a probability underflows.
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            scores = np.column_stack([np.zeros_like(scores), scores])
-        return scores - np.logaddexp.reduce(scores, axis=1)[:, None]
-
-    def predict(self, X: Array) -> Array:
-        """Decide with the least expected cost.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Labels. For two classes rule (1): positive if and only if p >= ``threshold_``.
-        """
-        proba = self.predict_proba(X)
-        return self.classes_[bayes_decision(proba, self.cost_matrix_)]
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
-
-
-def _check_kernel_matrix(K: Array) -> None:
-    """Check that a precomputed kernel is square and symmetric."""
-    n, m = K.shape
-    if n != m:
-        raise ValueError(
-            f"kernel='precomputed' needs the kernel values of all pairs of training rows, a "
-            f"square matrix; got shape {(n, m)}."
-        )
-    for a in range(0, n, 1024):
-        rows, columns = K[a : a + 1024], K[:, a : a + 1024].T
-        worst = float(abs(rows - columns).max())
-        if worst > 1e-6 * float(abs(rows).max()):
-            raise ValueError(
-                f"A precomputed kernel matrix has to be symmetric; rows {a} to "
-                f"{min(n, a + 1024) - 1} differ from their columns by up to {worst:.2e}."
-            )
-
-
-def _check_two_classes(classes: Array, codes: Array) -> None:
-    present = np.flatnonzero(np.bincount(codes, minlength=classes.size))
-    if present.size < 2:
-        raise ValueError(
-            f"A classifier needs at least two classes with a positive weight; got one class: "
-            f"{classes[present].tolist()}."
-        )
-    if present.size < classes.size:
-        absent = np.setdiff1d(np.arange(classes.size), present)
-        raise ValueError(
-            f"All rows of the classes {classes[absent].tolist()} have weight zero; leave these "
-            "rows out or give them a positive weight."
-        )
-
-
-def _margin_map(codes: Array, n_classes: int) -> SignedMargin | SoftmaxMargin:
-    if n_classes == 2:
-        return SignedMargin(np.where(codes == 1, 1.0, -1.0))
-    return SoftmaxMargin(codes[:, None] == np.arange(n_classes))

@@ -16,7 +16,7 @@ from grayzone.solvers._loop import Record, Solution, Solver, Status, solve
 from grayzone.solvers._problem import Certificate, Problem, State, certify
 from grayzone.solvers.active_set import ActiveSet
 from grayzone.solvers.decomposed import Decomposed
-from grayzone.solvers.features import in_kernel_terms, solve_in_features
+from grayzone.solvers.features import solve_for_duals, solve_in_features
 from grayzone.solvers.interior_point import Quadratic, interior_point
 from grayzone.solvers.primal import MAX_FACTORISED, Primal
 
@@ -108,21 +108,25 @@ def _minimise_with_kernel(
     if name == "active-set":
         return solve(problem, ActiveSet(), start=start, **options)
 
-    def linear(part: Problem, start: Array | None) -> Solution:
-        return _minimise_linear(part, name, start, seed=seed, **options)
+    def linear(part: Problem, start: Array | None, tol: float) -> Solution:
+        return _minimise_linear(part, name, start, seed=seed, **{**options, "tol": tol})
 
     n_rows, few = design.n_rows, MAX_FACTORISED
     if name == "auto" and problem.n_outputs == 1:
         few = _SMALL_KERNEL
     if problem.n_outputs * (n_rows + 1) <= few:
-        return solve_in_features(problem, linear, start)
+        return solve_in_features(problem, linear, start, options["tol"])
     if name == "auto" and problem.n_outputs == 1:
         from grayzone.solvers.block_descent import BlockDescent  # compiles, so only when needed
 
         solver = BlockDescent(linear, options["callback"])
         return solve(problem, solver, start=start, **options)
     kept = replace(problem, design=design.keeping())
-    return in_kernel_terms(kept, solve(kept, Primal(), start=start, **options))
+
+    def by_products(start: Array | None, tol: float) -> Solution:
+        return solve(kept, Primal(), start=start, **{**options, "tol": tol})
+
+    return solve_for_duals(kept, by_products, start, options["tol"])
 
 
 def _minimise_in_row_space(problem: Problem, start: Array | None, **options: Any) -> Solution:

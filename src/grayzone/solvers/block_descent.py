@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from grayzone import _jit
 from grayzone.kernel_design import KernelDesign
@@ -37,8 +37,8 @@ from grayzone.solvers.primal import MAX_FACTORISED
 Array = Any
 
 _BLOCK = 512
-_KEPT = 0.5  # share of a block that comes from the block before
-_INNER = 0.3  # violation left in a block, relative to that of the working set
+_KEPT = 0.6  # share of a block that comes from the block before
+_INNER = 0.4  # violation left in a block, relative to that of the working set
 _SHARE = 0.5  # of the tolerance, that the working set may use up
 _FARTHEST = 2.0  # violation from which rows may be left out of the working set
 _FALL = 0.4  # of the violation, after which the working set is looked at again
@@ -53,6 +53,8 @@ class _Memory:
     values: Array  # f, in double precision
     descent: _Descent | None = None
     share: float = _SHARE
+    exact: bool = False  # whether the last step was solved exactly on the working set
+    gap: float = np.inf  # of the working set, relative, when last seen in double precision
 
 
 class BlockDescent:
@@ -68,7 +70,7 @@ class BlockDescent:
 
     def __init__(
         self,
-        linear: Callable[[Problem, Array | None], Solution],
+        linear: Callable[[Problem, Array | None, float], Solution],
         callback: Callable[[Record], bool | None] | None = None,
     ) -> None:
         self.linear = linear
@@ -80,16 +82,32 @@ class BlockDescent:
         Losses without a floor have no multiplier 0: then all rows start slightly above it.
         """
         y, w = _signs(problem), problem.weight
-        alpha = np.zeros(y.size)
+        bounded = bool(np.all(np.isfinite(problem.loss.floor)))
+        mass = np.where(y > 0, np.sum(w[y > 0]), np.sum(w[y < 0]))
         if start is not None:
-            coef = start[0, _design(problem).rows]
-            alpha = np.clip(problem.penalty * coef * y / w, 0.0, 0.99)
-        if not np.all(np.isfinite(problem.loss.floor)):
-            mass = np.where(y > 0, np.sum(w[y > 0]), np.sum(w[y < 0]))
-            alpha = np.maximum(alpha, 0.05 * np.min(mass) / mass)
+            alpha = np.maximum(problem.penalty * start[0, _design(problem).rows] * y / w, 0.0)
+            return self._first(problem, alpha if bounded else alpha + 1e-6 * np.min(mass) / mass)
+        return self._first(problem, np.zeros(y.size) if bounded else 0.05 * np.min(mass) / mass)
+
+    def _first(self, problem: Problem, alpha: Array) -> State:
+        """First state: these multipliers times whatever makes the dual largest.
+
+        Whatever C they come from, and whatever C is, the values are then of the right order.
+        """
+        y, w, loss = _signs(problem), problem.weight, problem.loss
         if problem.design.fit_intercept:
             alpha = _balanced(alpha, y, w)
-        return self._state(problem, _Memory(alpha, self._values(problem, alpha)))
+        values = self._values(problem, alpha)
+        largest = float(np.max(alpha))
+        if largest > 0.0:
+            square = float(np.sum(w * alpha * y * values))
+
+            def minus_dual(scale: float) -> float:
+                return float(w @ loss.conjugate(scale * alpha)) + 0.5 * scale**2 * square
+
+            best = minimize_scalar(minus_dual, bounds=(0.0, 0.99 / largest), method="bounded").x
+            alpha, values = best * alpha, best * values
+        return self._state(problem, _Memory(alpha, values))
 
     def _values(self, problem: Problem, alpha: Array) -> Array:
         used = np.flatnonzero(alpha)
@@ -100,18 +118,24 @@ class BlockDescent:
         """Descend on the working set, then look at every row in double precision."""
         memory: _Memory = state.memory
         descent = memory.descent or _Descent(problem, np.arange(state.u.size), self.callback)
-        descent.refresh(memory)
+        gap = descent.refresh(memory)
+        if gap > 0.5 * memory.gap and descent.rows.dtype == np.float32:
+            # single precision does not get any further
+            descent = _Descent(problem, descent.rows.members, self.callback, np.float64)
+            descent.refresh(memory)
         done = descent.run(memory.share * tol)
         members = descent.rows.members
         alpha = np.zeros(memory.alpha.size)
         exact = not done and members.size <= MAX_FACTORISED
-        alpha[members] = self._exactly(problem, members) if exact else descent.alpha
+        alpha[members] = self._exactly(problem, members, tol) if exact else descent.alpha
         change = _dual_coef(problem, alpha) - _dual_coef(problem, memory.alpha)
         moved = np.flatnonzero(change)
         design = _design(problem)
         values = memory.values + design.added(design.rows[moved], change[moved, None])[:, 0]
-        after = self._state(problem, _Memory(alpha, values, descent, 0.3 * memory.share))
-        after = replace(after, stalled=exact)
+        after = self._state(
+            problem, _Memory(alpha, values, descent, 0.3 * memory.share, exact, gap)
+        )
+        after = replace(after, stalled=exact and memory.exact)
         outside = np.ones(alpha.size, dtype=bool)
         outside[members] = False
         distance = np.where(outside, after.u - problem.loss.floor, -np.inf)
@@ -119,11 +143,12 @@ class BlockDescent:
             return after
         # rows left out of the working set have come back: on with them, and with their neighbours
         wider = np.flatnonzero(~outside | (distance > -_MARGIN))
-        again = replace(after.memory, descent=_Descent(problem, wider, self.callback))
+        wider_descent = _Descent(problem, wider, self.callback)
+        again = replace(after.memory, descent=wider_descent, share=memory.share)
         return replace(after, settled=False, stalled=False, memory=again)
 
-    def _exactly(self, problem: Problem, members: Array) -> Array:
-        found = solve_in_features(problem.take(members), self.linear, None)
+    def _exactly(self, problem: Problem, members: Array, tol: float) -> Array:
+        found = solve_in_features(problem.take(members), self.linear, None, tol)
         return -found.certificate.duals[:, 0] * _signs(problem)[members]
 
     def _state(self, problem: Problem, memory: _Memory) -> State:
@@ -135,6 +160,14 @@ class BlockDescent:
             coef[0, -1] = b
         scores = (memory.values + b)[:, None]
         return State(coef, scores, problem.margins.margin(scores), memory.alpha, memory=memory)
+
+
+def _kernel_rows(design: KernelDesign, members: Array, dtype: Any) -> KernelRows:
+    if design.memo is None or members.size < design.n_rows:
+        return KernelRows(design, members, dtype)
+    if dtype not in design.memo:
+        design.memo[dtype] = KernelRows(design, members, dtype)
+    return design.memo[dtype]
 
 
 def _signs(problem: Problem) -> Array:
@@ -156,7 +189,10 @@ def _best_intercept(problem: Problem, values: Array) -> float:
         a = problem.loss.slope(-y * (values + b))
         return -float(np.sum(problem.weight * a * y))
 
-    reach = 1.0 + float(np.max(np.abs(values)) + np.max(np.abs(problem.loss.finite_floor)))
+    # so far out one class has no pull left, or less than the other one
+    odds = np.log(np.sum(problem.weight[y > 0]) / np.sum(problem.weight[y < 0]))
+    furthest = np.max(np.abs(values)) + np.max(np.abs(problem.loss.finite_floor))
+    reach = 2.0 + float(furthest + np.abs(odds))
     return float(brentq(slope, -reach, reach, xtol=1e-14, rtol=1e-14))
 
 
@@ -181,10 +217,12 @@ def _thresholds(loss: TruncatedLogistic, alpha: Array) -> Array:
 class _Descent:
     """Blocks on one working set."""
 
-    def __init__(self, problem: Problem, members: Array, callback: Any) -> None:
+    def __init__(
+        self, problem: Problem, members: Array, callback: Any, dtype: Any = np.float32
+    ) -> None:
         whole = members.size == problem.weight.size
         self.problem = problem if whole else problem.take(members)
-        self.rows = KernelRows(_design(problem), members, np.float32)
+        self.rows = _kernel_rows(_design(problem), members, dtype)
         self.y, self.w = _signs(self.problem), self.problem.weight
         self.loss = self.problem.loss
         self.C = 1.0 / problem.penalty
@@ -193,11 +231,12 @@ class _Descent:
         self.n_blocks = 0
         self.began = time.perf_counter()
 
-    def refresh(self, memory: _Memory) -> None:
-        """Take multipliers and values from a look at all rows."""
+    def refresh(self, memory: _Memory) -> float:
+        """Take multipliers and values from a look at all rows; gives the relative gap."""
         members = self.rows.members
         self.alpha = memory.alpha[members]
         self.pull = -memory.values[members] - self.y * _thresholds(self.loss, self.alpha)
+        return self._relative_gap(0.5 * sum(self._extremes()))
 
     def run(self, goal: float) -> bool:
         """Solve blocks until the relative gap of the working set is at most ``goal``.
@@ -289,7 +328,8 @@ class _Descent:
         """Leave rows out that are saturated and far from the kink, where that saves a lot."""
         slack = np.where(self.y > 0, bottom - self.pull, self.pull - top)
         keep = np.flatnonzero((self.alpha > 0) | (slack <= max(_MARGIN, 2.0 * (top - bottom))))
-        if keep.size > _WORTHWHILE * self.y.size:
+        # rows that are kept for another fit stay whole
+        if keep.size > _WORTHWHILE * self.y.size or self.rows.design.memo is not None:
             return
         self.rows.narrow(keep)
         position = np.full(self.y.size, -1)

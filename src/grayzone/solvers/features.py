@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy.linalg.lapack import dpstrf
 
 from grayzone.designs import DenseDesign
 from grayzone.kernel_design import KernelDesign
-from grayzone.solvers._loop import Solution
+from grayzone.solvers._loop import Solution, Status
 from grayzone.solvers._problem import Problem, certify_duals
 
 Array = Any
@@ -35,7 +36,7 @@ def factor(K: Array, eps: float = 2e-16) -> Array:
         if np.any(K != 0.0):
             raise indefinite("its diagonal has no positive value")
         return np.zeros((n, 1))
-    lower, pivots, rank, _ = dpstrf(K, tol=500.0 * eps * n * scale, lower=True)
+    lower, pivots, rank, _ = dpstrf(K, tol=eps * n * scale, lower=True)
     L = np.empty((n, rank))
     L[pivots - 1] = np.tril(lower)[:, :rank]
     if rank < n:
@@ -55,24 +56,47 @@ def indefinite(detail: str) -> ValueError:
 
 
 def solve_in_features(
-    problem: Problem, minimise: Callable[[Problem, Array | None], Solution], start: Array | None
+    problem: Problem,
+    minimise: Callable[[Problem, Array | None, float], Solution],
+    start: Array | None,
+    tol: float,
 ) -> Solution:
     """Solve by ``minimise``, a linear solver, and give the solution back in kernel terms."""
-    design = problem.design
-    assert isinstance(design, KernelDesign)
+    design = _kernel_design(problem)
     rows = np.arange(design.n_rows)
     L = factor(design.inner(rows, rows), design.precision)
     linear = replace(problem, design=DenseDesign(L, design.fit_intercept))
     if start is not None:
         slopes = start[:, design.rows] @ L
         start = np.concatenate([slopes, start[:, design.n_features :]], axis=1)
-    return in_kernel_terms(problem, minimise(linear, start))
+    return solve_for_duals(problem, partial(minimise, linear), start, tol)
 
 
-def in_kernel_terms(problem: Problem, found: Solution) -> Solution:
-    """Take the function that the duals span for the solution, and certify that one."""
-    design = problem.design
-    assert isinstance(design, KernelDesign)
+def solve_for_duals(
+    problem: Problem,
+    minimise: Callable[[Array | None, float], Solution],
+    start: Array | None,
+    tol: float,
+) -> Solution:
+    """Solve until the function that the *duals* span is as good as asked for.
+
+    A function within the tolerance may have duals that span a worse one, most of all for large C;
+    it is then solved to a finer tolerance.
+    """
+    n_iter = 0
+    for finer in (1.0, 1e-3, 1e-6):
+        found = minimise(start, finer * tol)
+        start, n_iter = found.coef, n_iter + found.n_iter
+        spanned = _spanned_by_duals(problem, found)
+        if spanned.certificate.relative <= tol:
+            return replace(spanned, status=Status.CONVERGED, n_iter=n_iter)
+        if found.status is not Status.CONVERGED:
+            return replace(spanned, n_iter=n_iter)
+    return replace(spanned, status=Status.STALLED, n_iter=n_iter)
+
+
+def _spanned_by_duals(problem: Problem, found: Solution) -> Solution:
+    design = _kernel_design(problem)
     duals = found.certificate.duals
     coef = -design.gradient(problem.weight[:, None] * duals) / problem.penalty
     if design.fit_intercept:
@@ -80,3 +104,8 @@ def in_kernel_terms(problem: Problem, found: Solution) -> Solution:
     scores = design.scores(coef)
     certificate = certify_duals(problem, coef, scores, duals)
     return replace(found, coef=coef, scores=scores, certificate=certificate)
+
+
+def _kernel_design(problem: Problem) -> KernelDesign:
+    assert isinstance(problem.design, KernelDesign)
+    return problem.design

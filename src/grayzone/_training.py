@@ -1,0 +1,137 @@
+"""The rows a model is fitted to, ready for any penalty and any zone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+
+from grayzone._validation import row_weights
+from grayzone.designs import Design, as_design
+from grayzone.kernel_design import KernelDesign
+from grayzone.kernels import Kernel, resolve_kernel
+from grayzone.losses import SignedMargin, SoftmaxMargin, TruncatedLogistic
+from grayzone.solvers import Problem
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Training:
+    """Everything of a fit that does not depend on C and the zone.
+
+    Rows without weight are rows that are not there: ``codes``, ``weight``, ``margins`` and
+    ``design`` belong to the rows ``used`` of X.
+    """
+
+    X: Array
+    classes: Array
+    prior: Array
+    used: Array
+    codes: Array
+    weight: Array
+    margins: SignedMargin | SoftmaxMargin
+    kernel: Kernel | None  # None: linear
+    design: Design
+
+    def problem(self, floors: Array, C: float) -> Problem:
+        """Criterion (8) with a floor for each class."""
+        loss = TruncatedLogistic(floors[self.codes])
+        return Problem(self.design, self.margins, loss, self.weight, 1.0 / C)
+
+
+def make_training(
+    settings: Any, X: Array, y: Array, sample_weight: Array | None, *, share: bool = False
+) -> Training:
+    """Check and prepare validated data.
+
+    Parameters
+    ----------
+    settings : estimator
+        Its parameters say what kernel, intercept and class weights there are.
+    X, y, sample_weight : arrays
+        The data.
+    share : bool
+        Whether several fits to these rows will follow, which then share kernel values.
+
+    Returns
+    -------
+    training : Training
+        The rows.
+    """
+    if settings.kernel != "linear" and sp.issparse(X):
+        X = X.tocsr()  # read by blocks of rows
+    classes = np.unique(y)
+    check_classification_targets(classes)
+    codes: Array = np.searchsorted(classes, y)  # an inverse of unique would sort all rows
+    sample_weight, weight = row_weights(sample_weight, settings.class_weight, classes, codes)
+    prior = np.bincount(codes, sample_weight, minlength=len(classes))
+    used = np.flatnonzero(weight > 0)
+    _check_two_classes(classes, codes[used])
+    part = None if used.size == codes.size else used
+    if part is not None:
+        codes, weight = codes[part], weight[part]
+    kernel = _kernel(settings, X, sample_weight)
+    design = _design(settings, kernel, X, part, share)
+    margins = _margin_map(codes, len(classes))
+    return Training(X, classes, prior / prior.sum(), used, codes, weight, margins, kernel, design)
+
+
+def _kernel(settings: Any, X: Array, weight: Array) -> Kernel | None:
+    if settings.kernel == "linear":
+        return None
+    if settings.kernel == "precomputed":
+        _check_kernel_matrix(X)
+    s = settings
+    return resolve_kernel(s.kernel, s.gamma, s.degree, s.coef0, X, weight)
+
+
+def _design(
+    settings: Any, kernel: Kernel | None, X: Array, rows: Array | None, share: bool
+) -> Design:
+    if kernel is None:
+        return as_design(X if rows is None else X[rows], settings.fit_intercept)
+    budget = settings.cache_size * 2**20
+    return KernelDesign(kernel, X, settings.fit_intercept, rows=rows, budget=budget, share=share)
+
+
+def _check_kernel_matrix(K: Array) -> None:
+    """Check that a precomputed kernel is square and symmetric."""
+    n, m = K.shape
+    if n != m:
+        raise ValueError(
+            f"kernel='precomputed' needs the kernel values of all pairs of training rows, a "
+            f"square matrix; got shape {(n, m)}."
+        )
+    for a in range(0, n, 1024):
+        rows, columns = K[a : a + 1024], K[:, a : a + 1024].T
+        worst = float(abs(rows - columns).max())
+        if worst > 1e-6 * float(abs(rows).max()):
+            raise ValueError(
+                f"A precomputed kernel matrix has to be symmetric; rows {a} to "
+                f"{min(n, a + 1024) - 1} differ from their columns by up to {worst:.2e}."
+            )
+
+
+def _check_two_classes(classes: Array, codes: Array) -> None:
+    present = np.flatnonzero(np.bincount(codes, minlength=classes.size))
+    if present.size < 2:
+        raise ValueError(
+            f"A classifier needs at least two classes with a positive weight; got one class: "
+            f"{classes[present].tolist()}."
+        )
+    if present.size < classes.size:
+        absent = np.setdiff1d(np.arange(classes.size), present)
+        raise ValueError(
+            f"All rows of the classes {classes[absent].tolist()} have weight zero; leave these "
+            "rows out or give them a positive weight."
+        )
+
+
+def _margin_map(codes: Array, n_classes: int) -> SignedMargin | SoftmaxMargin:
+    if n_classes == 2:
+        return SignedMargin(np.where(codes == 1, 1.0, -1.0))
+    return SoftmaxMargin(codes[:, None] == np.arange(n_classes))

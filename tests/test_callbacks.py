@@ -1,0 +1,170 @@
+"""scikit-learn's callbacks: what they are told while a fit goes on, and what they may break."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from grayzone import TruncatedLogisticRegression
+
+pytest.importorskip("sklearn.callback")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(400, 3))
+LABELS = {
+    "two classes": (X[:, 0] * X[:, 1] + 0.5 * RNG.normal(size=400) > 0.0).astype(int),
+    "three classes": np.digitize(X[:, 0] * X[:, 1] + 0.5 * RNG.normal(size=400), [-0.5, 0.5]),
+}
+SETTINGS = {
+    "linear": {},
+    "few rows": {"kernel": "rbf"},
+    "many rows": {"kernel": "rbf"},
+    "primal": {"kernel": "rbf", "solver": "primal"},
+    "ramp": {"kernel": "rbf", "loss": "ramp"},
+}
+ROWS = {"linear": 400, "few rows": 100, "many rows": 400, "primal": 100, "ramp": 400}
+
+
+class Recording:
+    """Writes down every call; raises `error` at the end of the k-th task inside a fit."""
+
+    def __init__(self, raise_at=None, error=KeyboardInterrupt):
+        self.calls, self.raise_at, self.error = [], raise_at, error
+
+    def setup(self, estimator, context):
+        self.calls.append(("setup", context.task_name, context.task_id, None))
+
+    def teardown(self, estimator, context):
+        self.calls.append(("teardown", context.task_name, context.task_id, None))
+
+    def on_fit_task_begin(self, estimator, context, *, metadata=None):
+        self.calls.append(("begin", context.task_name, context.task_id, metadata))
+
+    def on_fit_task_end(self, estimator, context, *, metadata=None):
+        self.calls.append(("end", context.task_name, context.task_id, metadata))
+        if self.raise_at is not None and len(self.facts) >= self.raise_at:
+            raise self.error
+
+    @property
+    def facts(self):
+        """What the ends of tasks inside the fit told."""
+        return [m for kind, task, _, m in self.calls if kind == "end" and task == "iteration"]
+
+    def kinds(self, task):
+        return [kind for kind, name, _, _ in self.calls if name == task]
+
+
+@pytest.fixture(params=SETTINGS)
+def setting(request):
+    return request.param
+
+
+@pytest.fixture(params=LABELS)
+def data(request, setting):
+    n = ROWS[setting] if request.param == "two classes" else 80
+    return X[:n], LABELS[request.param][:n]
+
+
+@pytest.fixture
+def estimator(setting):
+    return TruncatedLogisticRegression(**SETTINGS[setting])
+
+
+def test_tasks_begin_and_end(estimator, data):
+    recording = Recording()
+    estimator.set_callbacks(recording).fit(*data)
+    calls = recording.calls
+    assert calls[0][0] == "setup"
+    assert calls[-1][0] == "teardown"
+    # one fit around any number of iterations, each of which ends before the next one begins
+    assert recording.kinds("fit") == ["setup", "begin", "end", "teardown"]
+    inside = recording.kinds("iteration")
+    assert len(inside) >= 2
+    assert inside == ["begin", "end"] * (len(inside) // 2)
+    assert [call[0] for call in calls[1:-1]] == ["begin", *inside, "end"]
+    numbers = [number for kind, task, number, _ in calls if (kind, task) == ("end", "iteration")]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_the_gap_falls_to_the_tolerance(estimator, data):
+    recording = Recording()
+    estimator.set_params(tol=1e-7).set_callbacks(recording).fit(*data)
+    gaps = [facts["dual_gap"] for facts in recording.facts]
+    objectives = [facts["objective"] for facts in recording.facts]
+    assert np.all(np.isfinite(gaps))
+    assert np.all(np.isfinite(objectives))
+    assert gaps[-1] <= 1e-7
+    if estimator.loss == "truncated":
+        # what comes after the tolerance is reached is rounding
+        assert gaps[-1] <= max(min(gaps), 1e-12)
+        assert np.count_nonzero(np.array(gaps[:-1]) <= 1e-7) <= 3
+        assert objectives[-1] == pytest.approx(estimator.objective_, rel=1e-6)
+
+
+def test_blocks_tell_how_far_they_are():
+    recording = Recording()
+    estimator = TruncatedLogisticRegression(kernel="rbf", C=10.0)
+    estimator.set_callbacks(recording).fit(X, LABELS["two classes"])
+    gaps = np.array([facts["dual_gap"] for facts in recording.facts])
+    assert gaps.size >= 3
+    assert gaps[0] > 100.0 * gaps[-1]
+    assert gaps[-1] == pytest.approx(estimator.dual_gap_, rel=1e-6)
+
+
+def test_a_listener_changes_nothing(estimator, data):
+    alone = clone(estimator).fit(*data)
+    estimator.set_callbacks(Recording()).fit(*data)
+    np.testing.assert_array_equal(estimator.dual_coef_, alone.dual_coef_)
+    np.testing.assert_array_equal(estimator.intercept_, alone.intercept_)
+    added = vars(estimator).keys() - vars(alone).keys()
+    assert added == {"_skl_callbacks"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_interruption_of_the_first_fit(estimator, data, error):
+    estimator.set_callbacks(Recording(raise_at=1, error=error))
+    before = dict(vars(estimator))
+    with pytest.raises(error):
+        estimator.fit(*data)
+    assert vars(estimator) == before
+    with pytest.raises(NotFittedError):
+        estimator.predict(data[0])
+    # and it can be fitted afterwards
+    estimator.set_callbacks().fit(*data)
+    np.testing.assert_array_equal(estimator.dual_coef_, clone(estimator).fit(*data).dual_coef_)
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_an_interruption_of_another_fit(estimator, data, warm_start):
+    features, y = data
+    estimator.set_params(warm_start=warm_start).fit(features, y)
+    predicted = estimator.predict_proba(features)
+    estimator.set_callbacks(Recording(raise_at=1))
+    before = dict(vars(estimator))
+    copies = {k: np.copy(v) for k, v in before.items() if isinstance(v, np.ndarray)}
+    with pytest.raises(KeyboardInterrupt):
+        estimator.fit(2.0 * features[:, :2], np.roll(y, 7))
+    assert vars(estimator).keys() == before.keys()
+    assert all(vars(estimator)[name] is value for name, value in before.items())
+    for name, value in copies.items():
+        np.testing.assert_array_equal(before[name], value)
+    np.testing.assert_array_equal(estimator.predict_proba(features), predicted)
+
+
+def test_an_interruption_between_blocks():
+    recording = Recording(raise_at=2)
+    estimator = TruncatedLogisticRegression(kernel="rbf", C=10.0).set_callbacks(recording)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.fit(X, LABELS["two classes"])
+    assert len(recording.facts) == 2
+    # it stopped where it was told to: far from the end
+    assert recording.facts[-1]["dual_gap"] > 1e-6
+    assert not hasattr(estimator, "dual_coef_")
+
+
+def test_several_listeners_hear_the_same(data):
+    first, second = Recording(), Recording()
+    estimator = TruncatedLogisticRegression(kernel="rbf").set_callbacks(first, second)
+    estimator.fit(*data)
+    assert [call[:3] for call in first.calls] == [call[:3] for call in second.calls]
+    assert len(first.facts) > 0

@@ -8,7 +8,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 import grayzone
-from grayzone import BayesDecisionClassifier, TruncatedLogisticRegression
+from grayzone import (
+    BayesDecisionClassifier,
+    TruncatedLogisticRegression,
+    TruncatedLogisticRegressionCV,
+)
 
 ESTIMATORS = [
     TruncatedLogisticRegression(),
@@ -26,6 +30,8 @@ ESTIMATORS = [
     TruncatedLogisticRegression(kernel="poly"),
     TruncatedLogisticRegression(kernel="poly", zone=None),
     TruncatedLogisticRegression(kernel="laplacian"),
+    TruncatedLogisticRegressionCV(Cs=3, cv=3, zones=(0.5, 1.0)),
+    TruncatedLogisticRegressionCV(Cs=[0.1, 10.0], zones=(0.5, None), cv=2, kernel="rbf"),
     BayesDecisionClassifier(LogisticRegression()),
     BayesDecisionClassifier(TruncatedLogisticRegression()),
 ]

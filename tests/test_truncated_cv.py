@@ -11,17 +11,12 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score, get_scorer, log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score, cross_validate
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import grayzone.truncated_cv as module
 from grayzone import TruncatedLogisticRegression, TruncatedLogisticRegressionCV
 from grayzone.metrics import expected_cost
 from grayzone.truncated_cv import _best_pair
 
-CHECKED = [
-    TruncatedLogisticRegressionCV(Cs=3, cv=3, zones=(0.5, 1.0)),
-    TruncatedLogisticRegressionCV(Cs=[0.1, 10.0], zones=(0.5, None), cv=2, kernel="rbf"),
-]
 CS, ZONES = [10.0, 0.01, 0.5], [1.0, 0.3, None]  # not in order
 
 
@@ -47,11 +42,6 @@ def negative_cost(estimator, X, y, sample_weight=None):
         labels=estimator.classes_,
         sample_weight=sample_weight,
     )
-
-
-@parametrize_with_checks(CHECKED)
-def test_common_checks(estimator, check):
-    check(estimator)
 
 
 # ---------------------------------------------------------------------------- by hand

@@ -39,7 +39,7 @@ Array = Any
 _BLOCK = 512
 _KEPT = 0.6  # share of a block that comes from the block before
 _INNER = 0.4  # violation left in a block, relative to that of the working set
-_SHARE = 0.5  # of the tolerance, that the working set may use up
+_SHARE = 0.7  # of the tolerance, that the working set may use up
 _FARTHEST = 2.0  # violation from which rows may be left out of the working set
 _FALL = 0.4  # of the violation, after which the working set is looked at again
 _WORTHWHILE = 0.9  # share of the working set that may remain
@@ -133,7 +133,7 @@ class BlockDescent:
         design = _design(problem)
         values = memory.values + design.added(design.rows[moved], change[moved, None])[:, 0]
         after = self._state(
-            problem, _Memory(alpha, values, descent, 0.3 * memory.share, exact, gap)
+            problem, _Memory(alpha, values, descent, 0.8 * memory.share, exact, gap)
         )
         after = replace(after, stalled=exact and memory.exact)
         outside = np.ones(alpha.size, dtype=bool)
@@ -153,7 +153,12 @@ class BlockDescent:
 
     def _state(self, problem: Problem, memory: _Memory) -> State:
         design = _design(problem)
-        b = _best_intercept(problem, memory.values) if design.fit_intercept else 0.0
+        b = 0.0
+        if design.fit_intercept:
+            pull = -memory.values - _signs(problem) * _thresholds(problem.loss, memory.alpha)
+            top, bottom = _jit.extremes(pull, memory.alpha, _signs(problem))
+            reach = 0.5 * abs(top - bottom) + 1e-9
+            b = _best_intercept(problem, memory.values, 0.5 * (top + bottom), reach, 1e-14)
         coef = np.zeros((1, design.n_coef))
         coef[0, design.rows] = _dual_coef(problem, memory.alpha)
         if design.fit_intercept:
@@ -181,19 +186,22 @@ def _design(problem: Problem) -> KernelDesign:
     return problem.design
 
 
-def _best_intercept(problem: Problem, values: Array) -> float:
-    """Minimise the loss over the intercept: its slope is monotone, and changes sign."""
+def _best_intercept(
+    problem: Problem, values: Array, near: float, reach: float, accuracy: float
+) -> float:
+    """Minimise the loss over the intercept, whose slope is monotone, from about ``near``."""
     y = _signs(problem)
 
     def slope(b: float) -> float:
         a = problem.loss.slope(-y * (values + b))
         return -float(np.sum(problem.weight * a * y))
 
-    # so far out one class has no pull left, or less than the other one
-    odds = np.log(np.sum(problem.weight[y > 0]) / np.sum(problem.weight[y < 0]))
-    furthest = np.max(np.abs(values)) + np.max(np.abs(problem.loss.finite_floor))
-    reach = 2.0 + float(furthest + np.abs(odds))
-    return float(brentq(slope, -reach, reach, xtol=1e-14, rtol=1e-14))
+    low, high = near - reach, near + reach
+    while slope(low) > 0.0:
+        low -= 2.0 * (high - low)
+    while slope(high) < 0.0:
+        high += 2.0 * (high - low)
+    return float(brentq(slope, low, high, xtol=accuracy, rtol=1e-14))
 
 
 def _dual_coef(problem: Problem, alpha: Array) -> Array:
@@ -252,7 +260,7 @@ class _Descent:
                 return True
             if self.violation <= 0.8 * looked and self.violation < 0.5:
                 looked = self.violation
-                if self._relative_gap(0.5 * (top + bottom)) <= goal:
+                if self._relative_gap(0.5 * (top + bottom), goal) <= goal:
                     return True
             if self.violation <= narrowed:
                 narrowed = _FALL * self.violation
@@ -269,15 +277,22 @@ class _Descent:
             else (max(top, 0.0), min(bottom, 0.0))
         )
 
-    def _relative_gap(self, b: float) -> float:
+    def _relative_gap(self, b: float, goal: float = 0.0) -> float:
+        """Relative gap of the working set, with the best intercept where that may decide."""
         values = -self.pull - self.y * _thresholds(self.loss, self.alpha)
-        u = -self.y * (values + b)
-        gap = self.w @ self.loss.fenchel_young(u, self.alpha)
-        primal = float(self.w @ (self.loss.value(u) + 0.5 * self.alpha * self.y * values))
-        relative = float(gap) / primal
+        primal, gap = self._primal_and_gap(values, b)
+        if goal < gap <= 20.0 * goal and self.problem.design.fit_intercept:
+            b = _best_intercept(self.problem, values, b, self.violation, 0.02 * self.violation)
+            primal, gap = self._primal_and_gap(values, b)
         if self.callback is not None:
-            self._report(primal, relative)
-        return relative
+            self._report(primal, gap)
+        return gap
+
+    def _primal_and_gap(self, values: Array, b: float) -> tuple[float, float]:
+        u = -self.y * (values + b)
+        gap = float(self.w @ self.loss.fenchel_young(u, self.alpha))
+        primal = float(self.w @ (self.loss.value(u) + 0.5 * self.alpha * self.y * values))
+        return primal, gap / primal
 
     def _solve_block(self, top: float, bottom: float) -> int:
         """Solve the block that disagrees most; gives the number of pairs that were moved."""

@@ -445,6 +445,7 @@ SMALL_KERNEL_CASES = [
     KernelCase("rbf-repeated-rows", edited(gaussian(120, 3, seed=3), few_distinct_rows)),
     KernelCase("rbf-C-1e-4", gaussian(100, 2, seed=4), C=1e-4),
     KernelCase("rbf-C-1e4", gaussian(80, 2, seed=5), C=1e4, gamma=20.0),
+    KernelCase("rbf-C-1e6", gaussian(80, 2, seed=5), C=1e6, gamma=20.0),
     KernelCase("rbf-full", gaussian(100, 3, seed=6), None),
     KernelCase("rbf-wide-weights", edited(gaussian(120, 3, seed=7), very_wide_weights)),
     KernelCase("poly-3", gaussian(100, 3, seed=8), kernel="poly", coef0=1.0),
@@ -466,6 +467,7 @@ LARGE_KERNEL_CASES = [
     KernelCase("rbf-400-C-1e-4", gaussian(400, 2, seed=22), C=1e-4),
     KernelCase("rbf-300-C-1e4", gaussian(300, 2, seed=23), C=1e4, gamma=0.1),
     KernelCase("rbf-300-C-1e6", gaussian(300, 2, seed=24), C=1e6, gamma=20.0),
+    KernelCase("rbf-300-C-1e6-smooth", gaussian(300, 2, seed=24), C=1e6, gamma=0.02),
     KernelCase("rbf-300-narrow", gaussian(300, 2, seed=25), (0.49, 0.51)),
     KernelCase("rbf-300-open-below", gaussian(300, 2, seed=26), (0.0, 0.7)),
     KernelCase("rbf-300-open-above", gaussian(300, 2, seed=27), (0.3, 1.0)),
@@ -505,7 +507,7 @@ LARGE_KERNEL_CASES = [
 MULTICLASS_KERNEL_CASES = [
     KernelCase("three-classes", clusters(80, 2, 3, seed=50), gamma=0.3),
     KernelCase("four-classes-caps", clusters(60, 2, 4, seed=51), np.array([0.5, 0.6, 0.7, 0.9])),
-    KernelCase("three-classes-full", clusters(60, 2, 3, seed=52), None),
+    KernelCase("three-classes-full", clusters(90, 2, 3, seed=52), None, C=10.0),
     KernelCase("three-classes-C-100", clusters(60, 2, 3, seed=53), C=100.0, gamma=2.0),
     KernelCase(
         "three-classes-poly", clusters(150, 2, 3, seed=54), kernel="poly", degree=2, coef0=1.0

@@ -122,7 +122,7 @@ def _pair_step(
 def _room(a: float, direction: float, w: float, s: float, least: float) -> float:
     """How far b = w a can go up or down; a loss without a floor has no multiplier 0."""
     if direction > 0:
-        return w * (1.0 - a)
+        return w * (1.0 - a) if least == 0.0 else _NEVER
     return w * (a - least) * (1.0 if s > 0.0 else 0.999)
 
 
@@ -155,7 +155,7 @@ def descend_pairs(
     for k in range(n):
         diagonal[k] = K[k, k]
         base[k] = C * diagonal[k] + _bend(a[k], s[k], w[k]) + 1e-12
-        rises, falls = a[k] < ALMOST_ONE, a[k] > least[k]
+        rises, falls = a[k] < ALMOST_ONE or least[k] < 0.0, a[k] > least[k]
         up[k] = 0.0 if (rises if y[k] > 0 else falls) else _NEVER
         low[k] = 0.0 if (falls if y[k] > 0 else rises) else _NEVER
     n_chunks = (n + _CHUNK - 1) // _CHUNK
@@ -217,14 +217,18 @@ def descend_pairs(
         for k, step in ((i, y[i] * t), (j, -y[j] * t)):
             before = a[k]
             after = before + step / w[k]
-            if t == longest and after < 1e-15 and s[k] > 0.0:
-                after = max(after, least[k]) if least[k] < 0 else 0.0
-            a[k] = min(after, ALMOST_ONE)
+            if least[k] == 0.0:
+                after = min(after, ALMOST_ONE)
+                if s[k] == 0.0:
+                    after = max(after, 1e-250)  # no floor: a multiplier 0 has no margin
+                elif t == longest and after < 1e-15:
+                    after = 0.0
+            a[k] = after
             pull[k] -= y[k] * (
                 _threshold(a[k], s[k], floor[k]) - _threshold(before, s[k], floor[k])
             )
             base[k] = C * diagonal[k] + _bend(a[k], s[k], w[k]) + 1e-12
-            rises, falls = a[k] < ALMOST_ONE, a[k] > least[k]
+            rises, falls = a[k] < ALMOST_ONE or least[k] < 0.0, a[k] > least[k]
             up[k] = 0.0 if (rises if y[k] > 0 else falls) else _NEVER
             low[k] = 0.0 if (falls if y[k] > 0 else rises) else _NEVER
     return max_iter, flattest

@@ -138,7 +138,7 @@ class Kernel:
         if self.name == "precomputed":
             return np.asarray(X.diagonal(), dtype=np.float64)
         if callable(self.name):
-            rows = (X[i : i + 1] for i in range(X.shape[0]))
+            rows = (X[i : i + 1].astype(np.float64) for i in range(X.shape[0]))
             return np.array([float(np.asarray(self.name(row, row)).item()) for row in rows])
         square = _row_squares(X)
         if self.name == "linear":
@@ -185,7 +185,8 @@ def _tile_columns(kernel: Kernel, m: int) -> int:
 
 def _row_squares(X: Array) -> Array:
     if sp.issparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+        X = X.astype(np.float64)
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
@@ -277,6 +278,6 @@ def _variance(X: Array, weight: Array | None) -> float:
         return float(weight @ _row_squares(X)) / total - mean**2
     square = 0.0
     for a in range(0, X.shape[0], _TILE_COLUMNS):
-        centred = X[a : a + _TILE_COLUMNS] - mean
+        centred = X[a : a + _TILE_COLUMNS].astype(np.float64) - mean
         square += float(weight[a : a + _TILE_COLUMNS] @ _row_squares(centred))
     return square / total

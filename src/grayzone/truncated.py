@@ -32,7 +32,7 @@ from grayzone.solvers.ramp import descend_ramp
 Array = Any
 
 # Ends of a fit that call for no warning.
-FINE = (Status.CONVERGED, Status.STOPPED)
+FINE = (Status.CONVERGED, Status.STOPPED, Status.ROUNDED)
 
 
 class TruncatedLogisticRegression(CallbackSupportMixin, FunctionClassifier):
@@ -195,8 +195,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, FunctionClassifier):
         self.warm_start = warm_start
         self.random_state = random_state
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Fit the model; on any error or interruption the estimator stays as it was.
 

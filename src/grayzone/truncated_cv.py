@@ -197,8 +197,8 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, FunctionClassifier):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Choose C and the zone, and fit; on any error the estimator stays as it was.
 

@@ -24,6 +24,7 @@ class Status(Enum):
     MAX_ITER = "the limit of iterations was reached"
     STALLED = "no step improves the objective any more: rounding errors or a very hard problem"
     STOPPED = "a callback asked to stop"
+    ROUNDED = "rounding errors of the kernel values leave no smaller gap"
     NOT_FINITE = "the objective is no longer finite: check the scale of the features"
 
 

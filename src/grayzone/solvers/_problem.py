@@ -138,7 +138,9 @@ class Certificate:
     @property
     def relative(self) -> float:
         """(P - D) / P."""
-        return self.gap / self.primal if self.primal > 0 else 0.0
+        if self.primal > 0:
+            return self.gap / self.primal
+        return 0.0 if self.gap == 0.0 else float("inf")
 
 
 def certify(

@@ -149,7 +149,9 @@ class BlockDescent:
 
     def _exactly(self, problem: Problem, members: Array, tol: float) -> Array:
         found = solve_in_features(problem.take(members), self.linear, None, tol)
-        return -found.certificate.duals[:, 0] * _signs(problem)[members]
+        alpha = -found.certificate.duals[:, 0] * _signs(problem)[members]
+        # where there is no floor, a multiplier that rounds to 0 would have no margin
+        return np.where(np.isfinite(problem.loss.floor[members]), alpha, np.maximum(alpha, 1e-250))
 
     def _state(self, problem: Problem, memory: _Memory) -> State:
         design = _design(problem)

@@ -39,6 +39,7 @@ Array = Any
 _BLOCK = 512
 _KEPT = 0.6  # share of a block that comes from the block before
 _INNER = 0.4  # violation left in a block, relative to that of the working set
+_LOOK = 0.65  # of the violation, after which the gap is looked at again
 _SHARE = 0.7  # of the tolerance, that the working set may use up
 _FARTHEST = 2.0  # violation from which rows may be left out of the working set
 _FALL = 0.4  # of the violation, after which the working set is looked at again
@@ -260,7 +261,7 @@ class _Descent:
             self.violation = top - bottom
             if self.violation <= 1e-13 * (1.0 + abs(top)):
                 return True
-            if self.violation <= 0.8 * looked and self.violation < 0.5:
+            if self.violation <= _LOOK * looked and self.violation < 0.3:
                 looked = self.violation
                 if self._relative_gap(0.5 * (top + bottom), goal) <= goal:
                     return True

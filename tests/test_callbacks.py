@@ -168,3 +168,10 @@ def test_several_listeners_hear_the_same(data):
     estimator.fit(*data)
     assert [call[:3] for call in first.calls] == [call[:3] for call in second.calls]
     assert len(first.facts) > 0
+
+
+def test_callbacks_are_torn_down_after_an_interruption(estimator, data):
+    recording = Recording(raise_at=1)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.set_callbacks(recording).fit(*data)
+    assert recording.kinds("fit")[-1] == "teardown"

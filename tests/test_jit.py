@@ -115,6 +115,7 @@ BLOCKS = {
     "no intercept, weights": {"fit_intercept": False, "weights": 1.0},
     "no intercept, off centre": {"fit_intercept": False, "zone": (0.6, 0.9)},
     "no intercept, singular": {"fit_intercept": False, "kernel": "singular"},
+    "no intercept, no zone": {"fit_intercept": False, "zone": None, "a": True},
 }
 
 

@@ -48,6 +48,7 @@ STORAGE = {
     "single precision": lambda A: A.astype(np.float32),
     "CSR array": sp.csr_array,
     "CSR matrix": sp.csr_matrix,
+    "CSR, single precision": lambda A: sp.csr_array(A.astype(np.float32)),
 }
 
 

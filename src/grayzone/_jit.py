@@ -32,6 +32,13 @@ def _bend(a: float, s: float, w: float) -> float:
     return 0.0 if a <= s else 1.0 / (w * a * (1.0 - a))
 
 
+@njit(cache=True, nogil=True)
+def _can_move(a: float, y: float, least: float) -> tuple[bool, bool]:
+    """Whether b y can go up, and whether it can go down; ``least`` < 0 is a row without bounds."""
+    rises, falls = a < ALMOST_ONE or least < 0.0, a > least
+    return (rises, falls) if y > 0 else (falls, rises)
+
+
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _move(
     pull: Array,
@@ -77,45 +84,43 @@ def _promise(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pair_step(
-    d: float,
-    eta: float,
-    ai: float,
-    yi: float,
-    wi: float,
-    si: float,
-    fi: float,
-    aj: float,
-    yj: float,
-    wj: float,
-    sj: float,
-    fj: float,
-    longest: float,
-) -> float:
-    """Minimise along b_i += y_i t, b_j -= y_j t: safeguarded Newton on the slope, 0 < t <= longest.
+def _first_of_pair(
+    pull: Array, K: Array, i: int, j: int, c: float, up: Array, low: Array
+) -> tuple[int, float, float]:
+    """Add what the last pair changed; give the row that asks for most, its pull and the least."""
+    n = pull.shape[0]
+    top, bottom, chunk = -_NEVER, _NEVER, 0
+    for start in range(0, n, _CHUNK):
+        high, small = _move(pull, K, i, j, c, -c, up, low, start, min(n, start + _CHUNK))
+        if high > top:
+            top, chunk = high, start
+        bottom = min(bottom, small)
+    first = chunk
+    while pull[first] - up[first] < top:
+        first += 1
+    return first, top, bottom
 
-    The slope is -d + eta t + y_i (phi_i(t) - phi_i(0)) - y_j (phi_j(t) - phi_j(0)), increasing.
-    """
-    pi, pj = _threshold(ai, si, fi), _threshold(aj, sj, fj)
-    low, high = 0.0, longest
-    t = d / (eta + _bend(ai, si, wi) + _bend(aj, sj, wj))
-    if t >= longest:
-        t = longest
-    for _ in range(100):
-        x = min(ai + yi * t / wi, ALMOST_ONE)
-        z = min(aj - yj * t / wj, ALMOST_ONE)
-        slope = -d + eta * t
-        slope += yi * (_threshold(x, si, fi) - pi) - yj * (_threshold(z, sj, fj) - pj)
-        if slope > 0:
-            high = t
-        else:
-            low = t
-        if abs(slope) <= 1e-3 * d or (slope < 0 and t >= longest) or high - low <= 1e-15 * high:
-            break
-        t -= slope / (eta + _bend(x, si, wi) + _bend(z, sj, wj))
-        if not low < t < high:
-            t = 0.5 * (low + high)
-    return t
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _second_of_pair(
+    pull: Array, K: Array, i: int, base: Array, low: Array, top: float, C: float
+) -> int:
+    """Give the partner of row i that promises the largest decrease; i itself if none does."""
+    n = pull.shape[0]
+    best, chunk = 0.0, 0
+    for start in range(0, n, _CHUNK):
+        value = _promise(
+            pull, K, i, base, low, top, base[i], 2.0 * C, start, min(n, start + _CHUNK)
+        )
+        if value > best:
+            best, chunk = value, start
+    second, best = i, -1.0
+    for k in range(chunk, min(n, chunk + _CHUNK)):
+        d = max(top - pull[k] - low[k], 0.0)
+        value = d * d / (base[i] + base[k] - 2.0 * C * K[i, k])
+        if value > best and k != i:
+            second, best = k, value
+    return second
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -124,6 +129,75 @@ def _room(a: float, direction: float, w: float, s: float, least: float) -> float
     if direction > 0:
         return w * (1.0 - a) if least == 0.0 else _NEVER
     return w * (a - least) * (1.0 if s > 0.0 else 0.999)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pair_step(
+    i: int,
+    j: int,
+    d: float,
+    eta: float,
+    a: Array,
+    y: Array,
+    w: Array,
+    s: Array,
+    floor: Array,
+    longest: float,
+) -> float:
+    """Minimise along b_i += y_i t, b_j -= y_j t: safeguarded Newton on the slope, 0 < t <= longest.
+
+    The slope is -d + eta t + y_i (phi_i(t) - phi_i(0)) - y_j (phi_j(t) - phi_j(0)), increasing.
+    """
+    pi, pj = _threshold(a[i], s[i], floor[i]), _threshold(a[j], s[j], floor[j])
+    low, high = 0.0, longest
+    t = min(d / (eta + _bend(a[i], s[i], w[i]) + _bend(a[j], s[j], w[j])), longest)
+    for _ in range(100):
+        x = min(a[i] + y[i] * t / w[i], ALMOST_ONE)
+        z = min(a[j] - y[j] * t / w[j], ALMOST_ONE)
+        slope = -d + eta * t + y[i] * (_threshold(x, s[i], floor[i]) - pi)
+        slope -= y[j] * (_threshold(z, s[j], floor[j]) - pj)
+        if slope > 0:
+            high = t
+        else:
+            low = t
+        if abs(slope) <= 1e-3 * d or (slope < 0 and t >= longest) or high - low <= 1e-15 * high:
+            break
+        t -= slope / (eta + _bend(x, s[i], w[i]) + _bend(z, s[j], w[j]))
+        if not low < t < high:
+            t = 0.5 * (low + high)
+    return t
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _bounded(after: float, s: float, least: float, at_end: bool) -> float:
+    """Multiplier within its bounds, exactly on the lower one where the step went all the way."""
+    if least < 0.0:
+        return after
+    after = min(after, ALMOST_ONE)
+    if s == 0.0:
+        return max(after, 1e-250)  # no floor: a multiplier 0 has no margin
+    return 0.0 if at_end and after < 1e-15 else after
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _set_gates(
+    k: int,
+    K: Array,
+    y: Array,
+    w: Array,
+    s: Array,
+    least: Array,
+    a: Array,
+    C: float,
+    base: Array,
+    up: Array,
+    low: Array,
+) -> None:
+    """Set what the choice of pairs knows of a row: its curvature, and 0 or "never" each way."""
+    base[k] = C * K[k, k] + _bend(a[k], s[k], w[k]) + 1e-12
+    rises, falls = _can_move(a[k], y[k], least[k])
+    up[k] = 0.0 if rises else _NEVER
+    low[k] = 0.0 if falls else _NEVER
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -148,89 +222,28 @@ def descend_pairs(
     ``pull`` are changed in place. Returns the iterations and the smallest curvature met.
     """
     n = y.shape[0]
-    diagonal = np.empty(n)
-    base = np.empty(n)
-    up = np.empty(n)
-    low = np.empty(n)
+    base, up, low = np.empty(n), np.empty(n), np.empty(n)
     for k in range(n):
-        diagonal[k] = K[k, k]
-        base[k] = C * diagonal[k] + _bend(a[k], s[k], w[k]) + 1e-12
-        rises, falls = a[k] < ALMOST_ONE or least[k] < 0.0, a[k] > least[k]
-        up[k] = 0.0 if (rises if y[k] > 0 else falls) else _NEVER
-        low[k] = 0.0 if (falls if y[k] > 0 else rises) else _NEVER
-    n_chunks = (n + _CHUNK - 1) // _CHUNK
-    i, j, ci, cj = 0, 0, 0.0, 0.0
-    flattest = 0.0
+        _set_gates(k, K, y, w, s, least, a, C, base, up, low)
+    i, j, t, flattest = 0, 0, 0.0, 0.0
     for iteration in range(max_iter):
-        top, bottom, chunk = -_NEVER, _NEVER, 0
-        for c in range(n_chunks):
-            high, small = _move(
-                pull, K, i, j, ci, cj, up, low, c * _CHUNK, min(n, (c + 1) * _CHUNK)
-            )
-            if high > top:
-                top, chunk = high, c
-            bottom = min(bottom, small)
+        i, top, bottom = _first_of_pair(pull, K, i, j, C * t, up, low)
         if top - bottom <= eps:
             return iteration, flattest
-        for k in range(chunk * _CHUNK, min(n, (chunk + 1) * _CHUNK)):
-            if pull[k] - up[k] >= top:
-                i = k
-                break
-        fixed = base[i]
-        best = 0.0
-        for c in range(n_chunks):
-            value = _promise(
-                pull, K, i, base, low, top, fixed, 2.0 * C, c * _CHUNK, min(n, (c + 1) * _CHUNK)
-            )
-            if value > best:
-                best, chunk = value, c
-        j, best = i, -1.0
-        for k in range(chunk * _CHUNK, min(n, (chunk + 1) * _CHUNK)):
-            d = max(top - pull[k] - low[k], 0.0)
-            value = d * d / (fixed + base[k] - 2.0 * C * K[i, k])
-            if value > best and k != i:
-                j, best = k, value
+        j = _second_of_pair(pull, K, i, base, low, top, C)
         if j == i:
             return iteration, flattest
-        eta = C * (diagonal[i] + diagonal[j] - 2.0 * K[i, j])
+        eta = C * (K[i, i] + K[j, j] - 2.0 * K[i, j])
         flattest = min(flattest, eta)
-        eta = max(eta, 1e-12)
         longest = min(
             _room(a[i], y[i], w[i], s[i], least[i]), _room(a[j], -y[j], w[j], s[j], least[j])
         )
-        t = _pair_step(
-            top - pull[j],
-            eta,
-            a[i],
-            y[i],
-            w[i],
-            s[i],
-            floor[i],
-            a[j],
-            y[j],
-            w[j],
-            s[j],
-            floor[j],
-            longest,
-        )
-        ci, cj = C * t, -C * t
+        t = _pair_step(i, j, top - pull[j], max(eta, 1e-12), a, y, w, s, floor, longest)
         for k, step in ((i, y[i] * t), (j, -y[j] * t)):
-            before = a[k]
-            after = before + step / w[k]
-            if least[k] == 0.0:
-                after = min(after, ALMOST_ONE)
-                if s[k] == 0.0:
-                    after = max(after, 1e-250)  # no floor: a multiplier 0 has no margin
-                elif t == longest and after < 1e-15:
-                    after = 0.0
-            a[k] = after
-            pull[k] -= y[k] * (
-                _threshold(a[k], s[k], floor[k]) - _threshold(before, s[k], floor[k])
-            )
-            base[k] = C * diagonal[k] + _bend(a[k], s[k], w[k]) + 1e-12
-            rises, falls = a[k] < ALMOST_ONE or least[k] < 0.0, a[k] > least[k]
-            up[k] = 0.0 if (rises if y[k] > 0 else falls) else _NEVER
-            low[k] = 0.0 if (falls if y[k] > 0 else rises) else _NEVER
+            before = _threshold(a[k], s[k], floor[k])
+            a[k] = _bounded(a[k] + step / w[k], s[k], least[k], t == longest)
+            pull[k] -= y[k] * (_threshold(a[k], s[k], floor[k]) - before)
+            _set_gates(k, K, y, w, s, least, a, C, base, up, low)
     return max_iter, flattest
 
 
@@ -285,10 +298,10 @@ def extremes(pull: Array, a: Array, y: Array) -> tuple[float, float]:
     """Largest pull of rows that can rise, smallest of rows that can fall."""
     top, bottom = -_NEVER, _NEVER
     for k in range(y.shape[0]):
-        rises, falls = a[k] < ALMOST_ONE, a[k] > 0.0
-        if rises if y[k] > 0 else falls:
+        rises, falls = _can_move(a[k], y[k], 0.0)
+        if rises:
             top = max(top, pull[k])
-        if falls if y[k] > 0 else rises:
+        if falls:
             bottom = min(bottom, pull[k])
     return top, bottom
 
@@ -307,9 +320,7 @@ def violators(pull: Array, a: Array, y: Array, top: float, bottom: float, half: 
     counts = np.zeros((2, _BINS), dtype=np.int64)
     place = np.empty((2, n), dtype=np.int16)
     for k in range(n):
-        rises, falls = a[k] < ALMOST_ONE, a[k] > 0.0
-        up = rises if y[k] > 0 else falls
-        low = falls if y[k] > 0 else rises
+        up, low = _can_move(a[k], y[k], 0.0)
         place[0, k] = place[1, k] = -1
         if up and pull[k] > bottom:
             place[0, k] = min(_BINS - 1, int(scale * (pull[k] - bottom)))

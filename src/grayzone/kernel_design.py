@@ -54,6 +54,7 @@ class KernelDesign(Design):
         self.kernel = kernel
         self.X = X
         self.fit_intercept = fit_intercept
+        self.whole = rows is None  # X as it lies, with no copy of its rows
         self.rows = np.arange(X.shape[0]) if rows is None else rows
         self.budget = budget
         self.keep = keep
@@ -103,7 +104,7 @@ class KernelDesign(Design):
 
     def added(self, centres: Array, coef: Array) -> Array:
         """Values (n, Q) on all rows of coefficients (m, Q) on these centres, tile by tile."""
-        if self.rows.size == self.n_features:
+        if self.whole:
             return self.kernel.product(self.X, self._right(centres), coef)
         return self.kernel.product(self.data(), self._right(centres), coef)
 
@@ -139,7 +140,12 @@ class KernelDesign(Design):
         memo = {} if self.memo is None else self.memo
         if "keeping" not in memo:
             memo["keeping"] = KernelDesign(
-                self.kernel, self.X, self.fit_intercept, self.rows, self.budget, keep=True
+                self.kernel,
+                self.X,
+                self.fit_intercept,
+                None if self.whole else self.rows,
+                self.budget,
+                keep=True,
             )
         return memo["keeping"]
 

@@ -29,9 +29,9 @@ Array = Any
 
 NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
 # Entries of a tile, which stay in the L2 cache between the product and the function.
-_TILE_ROWS, _TILE_COLUMNS = 256, 1024
+TILE_ROWS, TILE_COLUMNS = 256, 1024
 # Entries from which the hand-over to a second thread pays.
-_WORTH_A_THREAD = 100_000
+WORTH_A_THREAD = 100_000
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,9 @@ class Kernel:
 
         def part(start: int, stop: int) -> Array:
             total = np.zeros((stop - start, coef.shape[1]))
-            buffer = np.empty((min(_TILE_ROWS, stop - start), min(columns, m)), dtype=dtype)
-            for a in range(start, stop, _TILE_ROWS):
-                b = min(stop, a + _TILE_ROWS)
+            buffer = np.empty((min(TILE_ROWS, stop - start), min(columns, m)), dtype=dtype)
+            for a in range(start, stop, TILE_ROWS):
+                b = min(stop, a + TILE_ROWS)
                 left = self.left(_stored_like(right, X[a:b]), dtype)
                 for c in range(0, m, columns):
                     d = min(m, c + columns)
@@ -167,7 +167,7 @@ class Kernel:
                     total[a - start : b - start] += tile @ coef[c:d]
             return total
 
-        worth = n * m > _WORTH_A_THREAD and not callable(self.name)
+        worth = n * m > WORTH_A_THREAD and not callable(self.name)
         return np.concatenate(split(n, part, worth=worth))
 
 
@@ -180,7 +180,7 @@ def _stored_like(other: Array, X: Array) -> Array:
 
 def _tile_columns(kernel: Kernel, m: int) -> int:
     # a foreign function may cost more by the call than it gains from the cache
-    return max(1, m) if callable(kernel.name) else _TILE_COLUMNS
+    return max(1, m) if callable(kernel.name) else TILE_COLUMNS
 
 
 def _row_squares(X: Array) -> Array:
@@ -277,7 +277,7 @@ def _variance(X: Array, weight: Array | None) -> float:
     if sp.issparse(X):
         return float(weight @ _row_squares(X)) / total - mean**2
     square = 0.0
-    for a in range(0, X.shape[0], _TILE_COLUMNS):
-        centred = X[a : a + _TILE_COLUMNS].astype(np.float64) - mean
-        square += float(weight[a : a + _TILE_COLUMNS] @ _row_squares(centred))
+    for a in range(0, X.shape[0], TILE_COLUMNS):
+        centred = X[a : a + TILE_COLUMNS].astype(np.float64) - mean
+        square += float(weight[a : a + TILE_COLUMNS] @ _row_squares(centred))
     return square / total

@@ -97,7 +97,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, FunctionClassifier):
         algorithm (§4.2, two classes, small data), "primal" its smoothed Newton method (§4.1);
         all of them reach the same optimum.
     tol : float, default=1e-6
-        Relative duality gap at which a fit may stop.
+        Relative duality gap at which a fit may stop. Where rounding errors of large kernel values
+        leave no gap that small, ``dual_gap_`` says what was reached, without a warning.
     max_iter : int, default=1000
         Most iterations of the solver.
     warm_start : bool, default=False

@@ -9,11 +9,9 @@ import numpy as np
 from grayzone import _jit
 from grayzone._parallel import split
 from grayzone.kernel_design import KernelDesign
+from grayzone.kernels import TILE_COLUMNS, TILE_ROWS, WORTH_A_THREAD
 
 Array = Any
-
-_TILE_ROWS, _TILE_COLUMNS = 256, 1024
-_WORTH_A_THREAD = 100_000
 
 
 class KernelRows:
@@ -90,14 +88,14 @@ class KernelRows:
         left = self._left(rows)
 
         def part(start: int, stop: int) -> None:
-            for c in range(start, stop, _TILE_COLUMNS):
-                d = min(stop, c + _TILE_COLUMNS)
+            for c in range(start, stop, TILE_COLUMNS):
+                d = min(stop, c + TILE_COLUMNS)
                 right = self._right[c:d]
-                for r in range(0, q, _TILE_ROWS):
-                    tile = out[r : r + _TILE_ROWS, c:d]
-                    self.kernel.between(left[r : r + _TILE_ROWS], right, out=tile)
+                for r in range(0, q, TILE_ROWS):
+                    tile = out[r : r + TILE_ROWS, c:d]
+                    self.kernel.between(left[r : r + TILE_ROWS], right, out=tile)
 
-        threads = not callable(self.kernel.name) and q * m > _WORTH_A_THREAD
+        threads = not callable(self.kernel.name) and q * m > WORTH_A_THREAD
         split(m, part, worth=threads)
 
     def subtract(self, values: Array, rows: Array, coef: Array) -> None:
@@ -111,7 +109,7 @@ class KernelRows:
             def add(a: int, b: int) -> None:
                 _jit.add_rows(values, self._rows, where, how_much, a, b)
 
-            split(m, add, worth=where.size * m > 4 * _WORTH_A_THREAD)
+            split(m, add, worth=where.size * m > 4 * WORTH_A_THREAD)
         if not np.all(kept):
             self._subtract_computed(values, rows[~kept], coef[~kept])
 
@@ -119,9 +117,9 @@ class KernelRows:
         right, coef = self._right[rows], coef.astype(self.dtype)
 
         def part(start: int, stop: int) -> None:
-            tile = np.empty((_TILE_ROWS, rows.size), dtype=self.dtype)
-            for a in range(start, stop, _TILE_ROWS):
-                b = min(stop, a + _TILE_ROWS)
+            tile = np.empty((TILE_ROWS, rows.size), dtype=self.dtype)
+            for a in range(start, stop, TILE_ROWS):
+                b = min(stop, a + TILE_ROWS)
                 left = self._left(slice(a, b))
                 values[a:b] -= self.kernel.between(left, right, out=tile[: b - a]) @ coef
 

@@ -112,8 +112,8 @@ class BlockDescent:
 
     def _values(self, problem: Problem, alpha: Array) -> Array:
         used = np.flatnonzero(alpha)
-        coef = (alpha * problem.weight * _signs(problem))[used] / problem.penalty
-        return _design(problem).added(_design(problem).rows[used], coef[:, None])[:, 0]
+        coef = _dual_coef(problem, alpha)[used, None]
+        return _design(problem).added(_design(problem).rows[used], coef)[:, 0]
 
     def step(self, problem: Problem, state: State, tol: float) -> State:
         """Descend on the working set, then look at every row in double precision."""

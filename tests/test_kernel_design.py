@@ -228,3 +228,11 @@ def test_there_is_no_hessian():
     assert not design.forms_gram
     with pytest.raises(NotImplementedError, match="Hessian"):
         design.gram(np.ones((N, 1)), np.ones((N, 1)))
+
+
+def test_all_rows_in_another_order():
+    order = np.random.default_rng(0).permutation(N)
+    design = KernelDesign(Kernel("rbf", gamma=0.5), DATA)
+    coef = np.random.default_rng(1).normal(size=(2, N + 1))
+    expected = design.scores(coef)[order]
+    np.testing.assert_allclose(design.take(order).scores(coef), expected, rtol=1e-12, atol=1e-12)

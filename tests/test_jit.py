@@ -318,28 +318,6 @@ def test_add_rows(m, dtype, run):
         np.testing.assert_array_equal(found[stop:], total[stop:])
 
 
-@kinds(_jit.encode)
-def test_values_in_16_bits(run):
-    values = np.random.default_rng(3).random((5, 70), dtype=np.float32)
-    values[0, :4] = 0.0, 1.0, np.nextafter(np.float32(1.0), np.float32(2.0)), 1e-30
-    codes = np.full(values.shape, 7, dtype=np.uint16)
-    run(values, codes)
-    np.testing.assert_allclose(codes * _jit.UNIT, values, rtol=0, atol=0.501 * _jit.UNIT)
-    assert list(codes[0, :4]) == [0, 65535, 65535, 0]
-
-
-@kinds(_jit.add_rows)
-def test_rows_in_16_bits_are_added_in_single_precision(run):
-    rng = np.random.default_rng(4)
-    rows = rng.integers(0, 65536, size=(9, 50)).astype(np.uint16)
-    coef = rng.normal(size=6).astype(np.float32)
-    slots, total = np.array([8, 1, 3, 0, 5, 2]), np.zeros(50)
-    run(total, rows, slots, coef, 10, 40)
-    expected = np.zeros(50)
-    expected[10:40] = coef.astype(float) @ rows[slots, 10:40]
-    np.testing.assert_allclose(total, expected, atol=1e-6 * 65535 * np.abs(coef).sum())
-
-
 @kinds(_jit.gather)
 def test_gather(run):
     rng = np.random.default_rng(0)

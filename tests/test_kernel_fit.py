@@ -12,7 +12,6 @@ from problems import (
     MULTICLASS_KERNEL_CASES,
     SMALL_KERNEL_CASES,
     by_name,
-    gaussian,
     select,
 )
 from sklearn.base import clone
@@ -23,7 +22,6 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.utils import get_tags
 
 from grayzone import BayesDecisionClassifier, TruncatedLogisticRegression
-from grayzone.solvers import _kernel_rows
 
 CASES = (
     select(SMALL_KERNEL_CASES, "rbf-120", "rbf-repeated-rows", "poly-3", "no-intercept", "sparse")
@@ -261,18 +259,6 @@ def test_cache_size_changes_nothing(n, kernel):
     tiny = TruncatedLogisticRegression(kernel=kernel, cache_size=0.01).fit(X, y)
     assert max(large.dual_gap_, tiny.dual_gap_) <= 1e-6
     assert tiny.objective_ == pytest.approx(large.objective_, rel=1e-6)
-
-
-@pytest.mark.parametrize("C", [0.1, 1e3])
-def test_kernel_rows_in_16_bits_reach_the_same_optimum(C, monkeypatch):
-    X, y = gaussian(600, 2, seed=71)()
-    scores = []
-    for short in (0, 10**9):
-        monkeypatch.setattr(_kernel_rows, "_SHORT", short)
-        model = TruncatedLogisticRegression(kernel="rbf", gamma=0.5, C=C, tol=1e-10).fit(X, y)
-        assert model.dual_gap_ <= 1e-10
-        scores.append(model.decision_function(X))
-    np.testing.assert_allclose(*scores, atol=2e-3)
 
 
 def test_cache_size_of_many_classes():

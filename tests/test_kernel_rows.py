@@ -6,7 +6,6 @@ import scipy.sparse as sp
 
 from grayzone.kernel_design import KernelDesign
 from grayzone.kernels import Kernel
-from grayzone.solvers import _kernel_rows
 from grayzone.solvers._kernel_rows import KernelRows
 
 N = 1100  # more than one tile of rows, and of columns
@@ -139,30 +138,6 @@ def test_narrowing_before_anything_was_asked(named):
     rows = Checked(named, np.float32, 1.0)
     rows.narrow(np.arange(5, N, 3))
     rows.check()
-
-
-@pytest.fixture
-def long_rows(monkeypatch):
-    """Rows count as long enough to be stored in 16 bits."""
-    monkeypatch.setattr(_kernel_rows, "_SHORT", 0)
-
-
-@pytest.mark.usefixtures("long_rows")
-def test_rows_in_16_bits(named, dtype, share):
-    rows = Checked(named, dtype, share)
-    assert rows.rows.coded == (named == "rbf" and dtype == np.float32)
-    assert not rows.rows.coded or rows.rows._buffer.dtype == np.uint16
-    rows.check(0)
-    rows.narrow(np.sort(some_rows(N, 700, seed=11)))
-    for seed in range(3):
-        rows.check(seed)
-
-
-@pytest.mark.usefixtures("long_rows")
-def test_twice_as_many_rows_fit_in_16_bits():
-    coded, plain = (Checked("rbf", kind, 0.15).rows for kind in (np.float32, np.float64))
-    assert coded._rows.nbytes <= 0.15 * 4 * N * N
-    assert coded._rows.shape[0] == 2 * plain._rows.shape[0]
 
 
 def test_nothing_moved():

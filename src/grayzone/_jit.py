@@ -251,7 +251,7 @@ def descend_pairs(
 def add_rows(total: Array, rows: Array, slots: Array, coef: Array, start: int, stop: int) -> None:
     """total[k] += sum of coef[r] rows[slots[r], k] for the columns start to stop."""
     m = slots.shape[0]
-    chunk = np.empty(1024, dtype=coef.dtype)
+    chunk = np.empty(1024, dtype=rows.dtype)
     for a in range(start, stop, 1024):
         size = min(1024, stop - a)
         chunk[:size] = 0.0
@@ -271,19 +271,6 @@ def add_rows(total: Array, rows: Array, slots: Array, coef: Array, start: int, s
                 chunk[k] += c0 * k0[k]
         for k in range(size):
             total[a + k] += chunk[k]
-
-
-UNIT = 1.0 / 65535  # of values stored in 16 bits
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def encode(values: Array, out: Array) -> None:
-    """Write values in [0, 1], or beyond by rounding alone, as multiples of ``UNIT`` in 16 bits."""
-    for r in range(values.shape[0]):
-        row, codes = values[r], out[r]
-        for k in range(row.shape[0]):
-            scaled = np.float32(65535.0) * min(row[k], np.float32(1.0))
-            codes[k] = np.uint16(np.int32(scaled + np.float32(0.5)))
 
 
 @njit(cache=True, nogil=True)

@@ -13,17 +13,12 @@ from grayzone.kernels import TILE_COLUMNS, TILE_ROWS, WORTH_A_THREAD
 
 Array = Any
 
-_SHORT = 2048  # rows that stay in the processor's cache: storing them in fewer bits gains nothing
-
 
 class KernelRows:
     """Kernel values between rows of a working set.
 
     Rows are computed when they are first asked for and stored in the order of asking, until the
-    budget of the design is used up; other rows are computed each time, a tile at a time. Single
-    precision of a kernel with values in [0, 1] is stored in 16 bits, as multiples of 1/65535:
-    twice as many rows fit, and half as many bytes are read. What that leaves out, less than 8e-6 of
-    a value, is for the refinement in double precision to find.
+    budget of the design is used up; other rows are computed each time, a tile at a time.
 
     Parameters
     ----------
@@ -42,11 +37,8 @@ class KernelRows:
         self._right = design.right(members, dtype)
         self._slot = np.full(members.size, -1)
         self._used = 0
-        unit_range = self.kernel.name == "rbf" and self._cheap
-        self.coded = unit_range and self.dtype == np.float32 and members.size > _SHORT
-        stored = np.dtype(np.uint16) if self.coded else self.dtype
-        slots = min(members.size, int(design.budget // (stored.itemsize * members.size)))
-        self._buffer = np.empty(slots * members.size, dtype=stored)
+        slots = min(members.size, int(design.budget // (self.dtype.itemsize * members.size)))
+        self._buffer = np.empty(slots * members.size, dtype=dtype)
         self._rows = self._buffer.reshape(slots, members.size)
 
     @property
@@ -96,16 +88,12 @@ class KernelRows:
         left = self._left(rows)
 
         def part(start: int, stop: int) -> None:
-            scratch = np.empty((TILE_ROWS, TILE_COLUMNS), dtype=self.dtype)
             for c in range(start, stop, TILE_COLUMNS):
                 d = min(stop, c + TILE_COLUMNS)
                 right = self._right[c:d]
                 for r in range(0, q, TILE_ROWS):
                     tile = out[r : r + TILE_ROWS, c:d]
-                    values = scratch[: tile.shape[0], : d - c] if self.coded else tile
-                    self.kernel.between(left[r : r + TILE_ROWS], right, out=values)
-                    if self.coded:
-                        _jit.encode(values, tile)
+                    self.kernel.between(left[r : r + TILE_ROWS], right, out=tile)
 
         threads = not callable(self.kernel.name) and q * m > WORTH_A_THREAD
         split(m, part, worth=threads)
@@ -114,8 +102,7 @@ class KernelRows:
         """Take the sum of coef times these rows from the values (m,), in place."""
         slots = self._slot[rows]
         kept = slots >= 0
-        unit = _jit.UNIT if self.coded else 1.0
-        where, how_much = slots[kept], (-unit * coef[kept]).astype(self.dtype)
+        where, how_much = slots[kept], -coef[kept].astype(self.dtype)
         m = self.members.size
         if where.size:
 

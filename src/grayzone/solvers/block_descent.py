@@ -10,10 +10,9 @@ sequential minimal optimisation on its own small matrix, then the values f of th
 brought up to date by the kernel rows of the block. It starts from alpha = 0: rows far from the
 decision never enter, and most of their kernel values are never computed.
 
-Blocks work on single-precision kernel values, stored in 16 bits where they lie in [0, 1]. When the
-gap of the working set is small enough, f is computed anew on *all* rows in double precision, so
-that what the stored values left is the right-hand side of the next round (iterative refinement),
-and the certificate covers every row.
+Blocks work on single-precision kernel values. When the gap of the working set is small enough, f
+is computed anew on *all* rows in double precision, so that what single precision left is the
+right-hand side of the next round (iterative refinement), and the certificate covers every row.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ _KEPT = 0.6  # share of a block that comes from the block before
 _INNER = 0.4  # violation left in a block, relative to that of the working set
 _LOOK = 0.65  # of the violation, after which the gap is looked at again
 _SHARE = 0.7  # of the tolerance, that the working set may use up
-_CODED = 1e-5  # gap that kernel values stored in 16 bits allow for, about
 _FARTHEST = 2.0  # violation from which rows may be left out of the working set
 _FALL = 0.4  # of the violation, after which the working set is looked at again
 _WORTHWHILE = 0.9  # share of the working set that may remain
@@ -126,9 +124,7 @@ class BlockDescent:
             # single precision does not get any further
             descent = _Descent(problem, descent.rows.members, self.callback, np.float64)
             descent.refresh(memory)
-        # what 16 bits leave is not worth fighting before f has been seen in double precision
-        coarse = memory.descent is None and descent.rows.coded and tol < _CODED
-        done = descent.run(_CODED if coarse else memory.share * tol)
+        done = descent.run(memory.share * tol)
         members = descent.rows.members
         alpha = np.zeros(memory.alpha.size)
         exact = not done and members.size <= MAX_FACTORISED

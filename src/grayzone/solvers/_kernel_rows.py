@@ -34,12 +34,17 @@ class KernelRows:
         self.design, self.kernel = design, design.kernel
         self.members = members
         self.dtype = np.dtype(dtype)
-        self._right = design.right(members, dtype)
+        self._set_factors(design.right(members, dtype))
         self._slot = np.full(members.size, -1)
         self._used = 0
         slots = min(members.size, int(design.budget // (self.dtype.itemsize * members.size)))
         self._buffer = np.empty(slots * members.size, dtype=dtype)
         self._rows = self._buffer.reshape(slots, members.size)
+
+    def _set_factors(self, right: Array) -> None:
+        """Factors of the members; the left one, too: tiles are few columns wide."""
+        self._right = right
+        self._left = None if self.kernel.name == "precomputed" else self.kernel.flipped(right)
 
     @property
     def _cheap(self) -> bool:
@@ -51,10 +56,8 @@ class KernelRows:
             "sigmoid",
         )
 
-    def _left(self, rows: Array | slice) -> Array:
-        if self.kernel.name == "precomputed":
-            return self.design.data(self.members[rows])
-        return self.kernel.flipped(self._right[rows])
+    def _left_of(self, rows: Array | slice) -> Array:
+        return self.design.data(self.members[rows]) if self._left is None else self._left[rows]
 
     def block(self, rows: Array) -> Array:
         """Values between these rows, (q, q)."""
@@ -68,7 +71,7 @@ class KernelRows:
             right = self._right[rows]
 
             def part(a: int, b: int) -> None:
-                self.kernel.between(self._left(rows[a:b]), right, out=out[a:b])
+                self.kernel.between(self._left_of(rows[a:b]), right, out=out[a:b])
 
             split(q, part, worth=self._cheap and q > 128)
         return out
@@ -85,7 +88,7 @@ class KernelRows:
 
     def _compute(self, rows: Array, out: Array) -> None:
         m, q = self.members.size, rows.size
-        left = self._left(rows)
+        left = self._left_of(rows)
 
         def part(start: int, stop: int) -> None:
             for c in range(start, stop, TILE_COLUMNS):
@@ -120,7 +123,7 @@ class KernelRows:
             tile = np.empty((TILE_ROWS, rows.size), dtype=self.dtype)
             for a in range(start, stop, TILE_ROWS):
                 b = min(stop, a + TILE_ROWS)
-                left = self._left(slice(a, b))
+                left = self._left_of(slice(a, b))
                 values[a:b] -= self.kernel.between(left, right, out=tile[: b - a]) @ coef
 
         split(self.members.size, part, worth=not callable(self.kernel.name))
@@ -128,7 +131,7 @@ class KernelRows:
     def narrow(self, keep: Array) -> None:
         """Leave only these members, in place; room that comes free is used for more rows."""
         self.members = self.members[keep]
-        self._right = self._right[keep]
+        self._set_factors(self._right[keep])
         m = self.members.size
         # a row of no use any more still has values that others need; all of them are dropped
         kept = np.flatnonzero(self._slot >= 0)

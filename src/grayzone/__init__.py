@@ -1,6 +1,8 @@
 """Sparse probabilistic classifiers that are accurate where decisions are made."""
 
 from grayzone.bayes import BayesDecisionClassifier
+from grayzone.import_vector import ImportVectorMachine
+from grayzone.import_vector_cv import ImportVectorMachineCV
 from grayzone.truncated import TruncatedLogisticRegression
 from grayzone.truncated_cv import TruncatedLogisticRegressionCV
 
@@ -8,6 +10,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BayesDecisionClassifier",
+    "ImportVectorMachine",
+    "ImportVectorMachineCV",
     "TruncatedLogisticRegression",
     "TruncatedLogisticRegressionCV",
 ]

@@ -20,18 +20,22 @@ Array = Any
 
 
 class FunctionClassifier(ClassifierMixin, BaseEstimator):
-    """Predictions from ``coef_``, or from ``dual_coef_`` on support vectors, and ``intercept_``.
+    """Predictions from ``coef_``, or from ``dual_coef_`` on training rows, and ``intercept_``.
 
-    A subclass has the parameter ``kernel``; its ``fit`` sets these attributes, ``classes_``,
-    ``cost_matrix_`` and ``support_``, and calls ``_keep_vectors``.
+    A subclass has the parameter ``kernel`` and says which training rows span its function; its
+    ``fit`` sets these attributes, ``classes_`` and ``cost_matrix_``, and calls ``_keep_vectors``.
     """
 
     kernel: Any
     classes_: Array
     cost_matrix_: Array
     intercept_: Array
-    support_: Array
     dual_coef_: Array
+
+    @property
+    def _centres(self) -> Array:
+        """Training rows that ``dual_coef_`` belongs to."""
+        raise NotImplementedError
 
     def _accepted(self) -> dict[str, Any]:
         """What kinds of X there may be."""
@@ -48,7 +52,7 @@ class FunctionClassifier(ClassifierMixin, BaseEstimator):
             delattr(self, name)
 
     def _keep_vectors(self, X: Array, kernel: Kernel | None) -> None:
-        """Keep of the training data what the model needs: nothing, or its support vectors."""
+        """Keep of the training data what the model needs: nothing, or the rows that span it."""
         for name in ("_fit_X", "_kernel", "_vectors", "_right"):
             self.__dict__.pop(name, None)
         if kernel is None:
@@ -56,26 +60,13 @@ class FunctionClassifier(ClassifierMixin, BaseEstimator):
             return
         self._kernel = kernel
         precomputed = kernel.name == "precomputed"
-        self._vectors = np.empty((0, 0)) if precomputed else X[self.support_]
+        self._vectors = np.empty((0, 0)) if precomputed else X[self._centres]
         self._prepare()
 
     def _prepare(self) -> None:
-        """Make the right factor of the support vectors, for which all predictions ask."""
+        """Make the right factor of the rows that span, for which all predictions ask."""
         precomputed = self._kernel.name == "precomputed"
-        self._right = self.support_ if precomputed else self._kernel.right(self._vectors)
-
-    @property
-    def support_vectors_(self) -> Array:
-        """Training rows with a multiplier > 0."""
-        self._check_fitted()
-        if "_vectors" in vars(self):
-            return self._vectors
-        if "_fit_X" not in vars(self):
-            raise AttributeError(
-                "support_vectors_ is read from the training data, which a linear model does not "
-                "keep when pickled; index your data with support_ instead."
-            )
-        return self._fit_X[self.support_]
+        self._right = self._centres if precomputed else self._kernel.right(self._vectors)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be had again, and the training data of a linear model."""
@@ -176,3 +167,26 @@ class FunctionClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
+
+
+class SupportVectorClassifier(FunctionClassifier):
+    """A function spanned by the rows that have a multiplier, ``support_``."""
+
+    support_: Array
+
+    @property
+    def _centres(self) -> Array:
+        return self.support_
+
+    @property
+    def support_vectors_(self) -> Array:
+        """Training rows with a multiplier > 0."""
+        self._check_fitted()
+        if "_vectors" in vars(self):
+            return self._vectors
+        if "_fit_X" not in vars(self):
+            raise AttributeError(
+                "support_vectors_ is read from the training data, which a linear model does not "
+                "keep when pickled; index your data with support_ instead."
+            )
+        return self._fit_X[self.support_]

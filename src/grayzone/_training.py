@@ -20,11 +20,11 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class Training:
-    """Everything of a fit that does not depend on C and the zone.
+class Labelled:
+    """Rows with their classes and weights.
 
-    Rows without weight are rows that are not there: ``codes``, ``weight``, ``margins`` and
-    ``design`` belong to the rows ``used`` of X.
+    Rows without weight are rows that are not there: ``codes`` and ``weight`` belong to the rows
+    ``used`` of X. ``sample_weight`` belongs to all rows, and knows nothing of class weights.
     """
 
     X: Array
@@ -33,6 +33,42 @@ class Training:
     used: Array
     codes: Array
     weight: Array
+    sample_weight: Array
+
+
+def label_rows(settings: Any, X: Array, y: Array, sample_weight: Array | None) -> Labelled:
+    """Check validated data, and find what classes and weights they have.
+
+    Parameters
+    ----------
+    settings : estimator
+        Its parameters say what kernel and class weights there are.
+    X, y, sample_weight : arrays
+        The data.
+
+    Returns
+    -------
+    rows : Labelled
+        The rows.
+    """
+    if settings.kernel != "linear" and sp.issparse(X):
+        X = X.tocsr()  # read by blocks of rows
+    classes = np.unique(y)
+    check_classification_targets(classes)
+    codes: Array = np.searchsorted(classes, y)  # an inverse of unique would sort all rows
+    sample_weight, weight = row_weights(sample_weight, settings.class_weight, classes, codes)
+    prior = np.bincount(codes, sample_weight, minlength=len(classes))
+    used = np.flatnonzero(weight > 0)
+    _check_two_classes(classes, codes[used])
+    if used.size < codes.size:
+        codes, weight = codes[used], weight[used]
+    return Labelled(X, classes, prior / prior.sum(), used, codes, weight, sample_weight)
+
+
+@dataclass(frozen=True)
+class Training(Labelled):
+    """Everything of a fit that does not depend on C and the zone."""
+
     margins: SignedMargin | SoftmaxMargin
     kernel: Kernel | None  # None: linear
     design: Design
@@ -62,31 +98,19 @@ def make_training(
     training : Training
         The rows.
     """
-    if settings.kernel != "linear" and sp.issparse(X):
-        X = X.tocsr()  # read by blocks of rows
-    classes = np.unique(y)
-    check_classification_targets(classes)
-    codes: Array = np.searchsorted(classes, y)  # an inverse of unique would sort all rows
-    sample_weight, weight = row_weights(sample_weight, settings.class_weight, classes, codes)
-    prior = np.bincount(codes, sample_weight, minlength=len(classes))
-    used = np.flatnonzero(weight > 0)
-    _check_two_classes(classes, codes[used])
-    part = None if used.size == codes.size else used
-    if part is not None:
-        codes, weight = codes[part], weight[part]
-    kernel = _kernel(settings, X, sample_weight)
-    design = _design(settings, kernel, X, part, share)
-    margins = _margin_map(codes, len(classes))
-    return Training(X, classes, prior / prior.sum(), used, codes, weight, margins, kernel, design)
+    rows = label_rows(settings, X, y, sample_weight)
+    part = None if rows.used.size == len(y) else rows.used
+    kernel = None if settings.kernel == "linear" else kernel_of(settings, rows)
+    design = _design(settings, kernel, rows.X, part, share)
+    return Training(**vars(rows), margins=margin_map(rows), kernel=kernel, design=design)
 
 
-def _kernel(settings: Any, X: Array, weight: Array) -> Kernel | None:
-    if settings.kernel == "linear":
-        return None
+def kernel_of(settings: Any, rows: Labelled) -> Kernel:
+    """Kernel that an estimator's parameters ask for, its width set by the data where it has to."""
     if settings.kernel == "precomputed":
-        _check_kernel_matrix(X)
+        _check_kernel_matrix(rows.X)
     s = settings
-    return resolve_kernel(s.kernel, s.gamma, s.degree, s.coef0, X, weight)
+    return resolve_kernel(s.kernel, s.gamma, s.degree, s.coef0, rows.X, rows.sample_weight)
 
 
 def _design(
@@ -131,7 +155,8 @@ def _check_two_classes(classes: Array, codes: Array) -> None:
         )
 
 
-def _margin_map(codes: Array, n_classes: int) -> SignedMargin | SoftmaxMargin:
-    if n_classes == 2:
-        return SignedMargin(np.where(codes == 1, 1.0, -1.0))
-    return SoftmaxMargin(codes[:, None] == np.arange(n_classes))
+def margin_map(rows: Labelled) -> SignedMargin | SoftmaxMargin:
+    """Map from scores to margins: signed for two classes, by the symmetric softmax for more."""
+    if len(rows.classes) == 2:
+        return SignedMargin(np.where(rows.codes == 1, 1.0, -1.0))
+    return SoftmaxMargin(rows.codes[:, None] == np.arange(len(rows.classes)))

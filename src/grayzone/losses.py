@@ -28,6 +28,7 @@ __all__ = [
     "Logistic",
     "Multinomial",
     "Ramp",
+    "ReferenceMargin",
     "SignedMargin",
     "SmoothedLogistic",
     "SoftmaxMargin",
@@ -324,9 +325,15 @@ class SignedMargin:
     """
 
     n_outputs = 1
+    shift_free = False
 
     def __init__(self, y: Array) -> None:
         self.y = y
+
+    @staticmethod
+    def prior_scores(log_mass: Array) -> Array:
+        """Scores that give back the class priors, from the logarithms of the classes' weights."""
+        return log_mass[1:] - log_mass[0]
 
     @property
     def codes(self) -> Array:
@@ -395,9 +402,16 @@ class SoftmaxMargin:
     A convex function of the scores; log(1 + e^u) is the multinomial log-loss -log p_y.
     """
 
+    shift_free = True  # one constant added to all scores changes no margin
+
     def __init__(self, own: Array) -> None:
         self.own = own  # boolean (n, K): the row's own class
         self.n_outputs = own.shape[1]
+
+    @staticmethod
+    def prior_scores(log_mass: Array) -> Array:
+        """Scores that give back the class priors, from the logarithms of the classes' weights."""
+        return log_mass - array_namespace(log_mass).mean(log_mass)
 
     @property
     def codes(self) -> Array:
@@ -494,6 +508,76 @@ class SoftmaxMargin:
         kl = _xlogx(share) - share * log_others - share + others
         kl = xp.where(self.own, 0.0, kl)
         return loss.fenchel_young(u, a) + a * xp.clip(xp.sum(kl, axis=1), min=0.0)
+
+
+class ReferenceMargin:
+    """Margins of K classes by K - 1 scores: the log-odds against the last class, the reference.
+
+    The multi-logit of Zhu & Hastie (2002), §5: the softmax with the last score held at zero. Which
+    class that is makes a difference once the scores are penalised.
+    """
+
+    shift_free = False
+
+    def __init__(self, own: Array) -> None:
+        self._softmax = SoftmaxMargin(own)
+        self.n_outputs = own.shape[1] - 1
+
+    @staticmethod
+    def prior_scores(log_mass: Array) -> Array:
+        """Scores that give back the class priors, from the logarithms of the classes' weights."""
+        return log_mass[:-1] - log_mass[-1]
+
+    @property
+    def codes(self) -> Array:
+        """Class code of each row, 0 to K - 1."""
+        return self._softmax.codes
+
+    def take(self, rows: Array) -> ReferenceMargin:
+        """Give the map of these rows."""
+        return ReferenceMargin(self._softmax.take(rows).own)
+
+    def _all(self, scores: Array) -> Array:
+        """Scores, or changes of them, of all K classes."""
+        xp = array_namespace(scores)
+        return xp.concat([scores, xp.zeros_like(scores[:, :1])], axis=1)
+
+    def _all_duals(self, duals: Array) -> Array:
+        """Duals of all K classes, which sum to zero."""
+        xp = array_namespace(duals)
+        return xp.concat([duals, -xp.sum(duals, axis=1, keepdims=True)], axis=1)
+
+    def margin(self, scores: Array) -> Array:
+        """Margins (n,) of scores (n, K - 1)."""
+        return self._softmax.margin(self._all(scores))
+
+    def push(self, scores: Array, change: Array) -> Array:
+        """Change of the margins, to first order, when the scores change by ``change``."""
+        return self._softmax.push(self._all(scores), self._all(change))
+
+    def pull(self, scores: Array, a: Array) -> Array:
+        """Gradient in the scores of sum(a * margin), shape (n, K - 1)."""
+        return self._softmax.pull(self._all(scores), a)[:, :-1]
+
+    def second_order(self, scores: Array, omega: Array, a: Array) -> Array:
+        """Hessian weights omega u' u' + a u'' of the pairs of outputs k >= m, shape (n, pairs)."""
+        weights = self._softmax.second_order(self._all(scores), omega, a)
+        return weights[:, : len(output_pairs(self.n_outputs))]
+
+    def curve(self, scores: Array, omega: Array, a: Array, change: Array) -> Array:
+        """Hessian times ``change``: second_order without forming it."""
+        return self._softmax.curve(self._all(scores), omega, a, self._all(change))[:, :-1]
+
+    def balance(self, duals: Array, weight: Array) -> Array:
+        """Shrink the duals so that each class's weighted sum is zero."""
+        return self._softmax.balance(self._all_duals(duals), weight)[:, :-1]
+
+    def fenchel_young(self, loss: TruncatedLogistic, scores: Array, duals: Array) -> Array:
+        """Fenchel-Young loss of each row."""
+        return self._softmax.fenchel_young(loss, self._all(scores), self._all_duals(duals))
+
+
+Margins = SignedMargin | SoftmaxMargin | ReferenceMargin
 
 
 def _circulation(flow: Array, max_iter: int = 100) -> Array | None:

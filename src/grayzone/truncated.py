@@ -19,11 +19,10 @@ from grayzone._compat import (
     fit_progress,
     with_callbacks,
 )
-from grayzone._predictor import FunctionClassifier
+from grayzone._predictor import SupportVectorClassifier
 from grayzone._training import Training, make_training
 from grayzone._validation import all_or_nothing, check_choice, check_integer, check_number
-from grayzone._zones import binary_zone, class_caps, floor_of
-from grayzone.decision import cost_matrix, threshold_from_costs
+from grayzone._zoned import Zoned
 from grayzone.kernels import NAMES
 from grayzone.losses import Ramp
 from grayzone.solvers import Problem, Solution, Status, minimise
@@ -35,7 +34,7 @@ Array = Any
 FINE = (Status.CONVERGED, Status.STOPPED, Status.ROUNDED)
 
 
-class TruncatedLogisticRegression(CallbackSupportMixin, FunctionClassifier):
+class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClassifier):
     r"""Logistic regression fitted for a decision: exact in a gray zone, sparse outside it.
 
     Minimises criterion (8) of Hérault & Grandvalet [1]_,
@@ -256,37 +255,14 @@ class TruncatedLogisticRegression(CallbackSupportMixin, FunctionClassifier):
         check_choice("loss", self.loss, ("truncated", "ramp"))
         check_choice("solver", self.solver, ("auto", "active-set", "primal"))
 
-    def _set_decision(self, training: Training) -> None:
-        """Costs, threshold and zone: what the fit is for."""
-        classes, prior = training.classes, training.prior
-        self.classes_ = classes
-        self.cost_matrix_ = cost_matrix(self.costs, classes, prior)
-        if len(classes) == 2:
-            self.threshold_: float | None = threshold_from_costs(self.costs, classes, prior)
-            self.zone_: Any = binary_zone(self.zone, self.threshold_)
-        else:
-            self.threshold_ = None
-            self.zone_ = class_caps(self.zone, classes)
-
-    def _caps(self) -> Array:
-        """Probability of each class from which its rows saturate."""
-        if len(self.classes_) > 2:
-            return self.zone_
-        p_min, p_max = self.zone_
-        return np.array([1.0 - p_min, p_max])
-
     def _saturation(self) -> tuple[Array, Array | None]:
         """Floors F of each class, and ceilings G for the ramp."""
-        caps = self._caps()
-        floors = floor_of(caps)
-        if len(caps) == 2:
-            # not by way of 1 - p_min, which rounds
-            floors[0] = -floor_of(self.zone_[0])
+        floors = self._floors()
         if self.loss == "truncated":
             return floors, None
         # A row is given up where another class is as certain as its own cap would have it: for
         # two classes, positive rows below p_min and negative rows above p_max.
-        others = np.where(np.eye(len(caps), dtype=bool), -np.inf, -floors[None, :])
+        others = np.where(np.eye(len(floors), dtype=bool), -np.inf, -floors[None, :])
         ceilings = others.max(axis=1)
         if not np.all(np.isfinite(ceilings)):
             raise ValueError(

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from grayzone._compat import FIT_DEPTH, CallbackSupportMixin, fit_progress, with_callbacks
-from grayzone._predictor import FunctionClassifier
+from grayzone._folds import FoldedRows, Scorer, check_cs, scored, scorer_of
+from grayzone._predictor import SupportVectorClassifier
 from grayzone._training import Training, make_training
-from grayzone._validation import (
-    all_or_nothing,
-    as_numpy,
-    check_integer,
-    check_weights,
-    is_real,
-)
-from grayzone.metrics import expected_cost
+from grayzone._validation import all_or_nothing, check_weights
 from grayzone.solvers import Solution
 from grayzone.truncated import FINE, TruncatedLogisticRegression
 
 Array = Any
-Scorer = Callable[..., Any]
 
 # Means of the same scores, summed in another order, differ by less than this share of them.
 _ROUNDING = 1e-12
@@ -37,7 +27,7 @@ _ROUNDING = 1e-12
 _WORTH_A_START = 2000
 
 
-class TruncatedLogisticRegressionCV(CallbackSupportMixin, FunctionClassifier):
+class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifier):
     r"""Truncated logistic regression with C and the zone chosen by cross-validation.
 
     In each fold the data, and the kernel values, are prepared once; then every pair of a C and a
@@ -216,8 +206,8 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, FunctionClassifier):
         self : TruncatedLogisticRegressionCV
             The fitted estimator.
         """
-        grid = _Grid(_check_cs(self.Cs), _check_zones(self.zones), self._shared())
-        scorer = self._scorer()
+        grid = _Grid(check_cs(self.Cs), _check_zones(self.zones), self._shared())
+        scorer = scorer_of(self)
         grid.model(0, 0)._check_parameters()
         self._forget()
         X, y = validate_data(self, X, y, **self._accepted())
@@ -225,8 +215,8 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, FunctionClassifier):
             sample_weight = check_weights(sample_weight, len(y))
         whole = make_training(grid.model(0, 0), X, y, sample_weight)
         widths = grid.widths(whole)
-        rows = _Rows(X, y, sample_weight, self.kernel == "precomputed")
-        folds = list(self._folds(rows))
+        rows = FoldedRows(X, y, sample_weight, self.kernel == "precomputed")
+        folds = rows.folds(self.cv)
         paths = self._walk(grid, scorer, rows, folds)
         self.classes_, self.Cs_ = whole.classes, grid.Cs
         self.scores_ = np.stack([path.scores for path in paths], axis=2)
@@ -245,29 +235,7 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, FunctionClassifier):
         own = self.get_params(deep=False)
         return {name: value for name, value in own.items() if name in known}
 
-    def _scorer(self) -> Scorer:
-        if self.scoring is None:
-            return _negative_cost
-        if not (isinstance(self.scoring, str) or callable(self.scoring)):
-            raise ValueError(
-                f"scoring must be None, the name of a scorer or a callable scorer(estimator, X, "
-                f"y); got {self.scoring!r}."
-            )
-        return check_scoring(self, scoring=self.scoring)
-
-    def _folds(self, rows: _Rows) -> Iterator[tuple[Array, Array]]:
-        """Row numbers of training and held-out rows, checked."""
-        everything = np.arange(len(rows.y))
-        splits = check_cv(self.cv, rows.y, classifier=True).split(rows.X, rows.y)
-        number = -1
-        for number, (train, test) in enumerate(splits):
-            fold = everything[train], everything[test]
-            rows.check_fold(number, *fold)
-            yield fold
-        if number < 0:
-            raise ValueError(f"cv must give at least one fold; got {self.cv!r}.")
-
-    def _walk(self, grid: _Grid, scorer: Scorer, rows: _Rows, folds: list[Any]) -> list[_Path]:
+    def _walk(self, grid: _Grid, scorer: Scorer, rows: FoldedRows, folds: list[Any]) -> list[_Path]:
         """Fit and score the grid in every fold, or until a callback wants no more of them."""
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         walks = parallel(delayed(_walk_fold)(grid, scorer, rows, *fold) for fold in folds)
@@ -317,7 +285,7 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, FunctionClassifier):
         score : float
             By default the negative expected cost: greater is better.
         """
-        return _scored(self._scorer(), self, X, y, sample_weight)
+        return scored(scorer_of(self), self, X, y, sample_weight)
 
     def _check_fitted(self) -> None:
         check_is_fitted(self, "scores_")
@@ -352,33 +320,6 @@ class _Grid(NamedTuple):
         return np.array([sum(self.caps(k, training)) for k in range(len(self.zones))])
 
 
-class _Rows(NamedTuple):
-    """Data to be split into folds."""
-
-    X: Array
-    y: Array
-    weight: Array | None
-    pairwise: bool  # columns of X are rows, too
-
-    def take(self, rows: Array, centres: Array) -> tuple[Array, Array, Array | None]:
-        """Give X, y and weights of rows; ``centres`` are the training rows."""
-        X = self.X[np.ix_(rows, centres)] if self.pairwise else self.X[rows]
-        return X, self.y[rows], None if self.weight is None else self.weight[rows]
-
-    def check_fold(self, number: int, train: Array, test: Array) -> None:
-        """Check that a fold can be fitted and scored."""
-        weight = np.ones(len(self.y)) if self.weight is None else self.weight
-        if not np.any(weight[test] > 0.0):
-            raise ValueError(f"Fold {number} of cv holds out no row with a positive weight.")
-        seen = self.y[train][weight[train] > 0.0]
-        absent = np.setdiff1d(np.unique(self.y), seen)
-        if absent.size:
-            raise ValueError(
-                f"Fold {number} of cv leaves the classes {absent.tolist()} without a training row "
-                "of positive weight; use fewer or stratified folds."
-            )
-
-
 class _Path(NamedTuple):
     """What one fold says about every pair; arrays are (n_zones, n_Cs)."""
 
@@ -387,7 +328,7 @@ class _Path(NamedTuple):
     n_failed: int
 
 
-def _walk_fold(grid: _Grid, scorer: Scorer, rows: _Rows, train: Array, test: Array) -> _Path:
+def _walk_fold(grid: _Grid, scorer: Scorer, rows: FoldedRows, train: Array, test: Array) -> _Path:
     """Fit all pairs to the training rows of one fold, and score them on the others."""
     X, y, weight = rows.take(train, train)
     held_out = rows.take(test, train)
@@ -408,7 +349,7 @@ def _walk_fold(grid: _Grid, scorer: Scorer, rows: _Rows, train: Array, test: Arr
             validate_data(model, X, skip_check_array=True)  # tells it the number of features
             found = _fit_from(model, training, coef.get(before))
             coef[C], before = found.coef, C
-            scores[zone, C] = _scored(scorer, model, *held_out)
+            scores[zone, C] = scored(scorer, model, *held_out)
             n_iter[zone, C] = model.n_iter_
             n_failed += found.status not in FINE
     return _Path(scores, n_iter, n_failed)
@@ -438,37 +379,6 @@ def _best_pair(scores: Array, Cs: Array, widths: Array) -> tuple[int, int]:
     ties = np.argwhere(usable >= best - slack)
     zone, C = min(ties, key=lambda pair: (Cs[pair[1]], widths[pair[0]]))
     return int(zone), int(C)
-
-
-def _negative_cost(estimator: Any, X: Array, y: Array, sample_weight: Array | None = None) -> float:
-    """Negative expected cost of an estimator's decisions, by the costs it was fitted with."""
-    return -expected_cost(
-        y,
-        estimator.predict(X),
-        costs=estimator.cost_matrix_,
-        labels=estimator.classes_,
-        sample_weight=sample_weight,
-    )
-
-
-def _scored(scorer: Scorer, model: Any, X: Array, y: Array, weight: Array | None) -> float:
-    weighs = weight is not None and "sample_weight" in inspect.signature(scorer).parameters
-    value = scorer(model, X, y, **({"sample_weight": weight} if weighs else {}))
-    if not is_real(value):
-        raise ValueError(f"scoring must give one number; got {value!r}.")
-    return float(value)
-
-
-def _check_cs(Cs: Any) -> Array:
-    if is_real(Cs):
-        return np.logspace(-4.0, 4.0, check_integer("Cs", Cs, least=1))
-    try:
-        values = as_numpy(Cs).astype(np.float64)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.ndim != 1 or not values.size or not np.all((values > 0.0) & np.isfinite(values)):
-        raise ValueError(f"Cs must be an integer >= 1 or finite numbers > 0; got {Cs!r}.")
-    return values
 
 
 def _check_zones(zones: Any) -> list[Any]:

@@ -30,7 +30,8 @@ def factorise(H: Array) -> Callable[[Array], Array]:
     while ridge < 1.0:
         inner = _cholesky(scaled + ridge * xp.eye(H.shape[0], dtype=H.dtype))
         if inner is not None:
-            return lambda r: scale * inner(scale * r)
+            # of one right-hand side, or of several side by side
+            return lambda r: (scale * inner((scale * r.T).T).T).T
         ridge *= 100.0
     raise FloatingPointError("the Hessian is not positive definite, or not finite")
 

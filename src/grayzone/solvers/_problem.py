@@ -10,7 +10,7 @@ from array_api_compat import array_namespace, is_numpy_array
 
 from grayzone._parallel import split
 from grayzone.designs import Design
-from grayzone.losses import SignedMargin, SoftmaxMargin, output_pairs
+from grayzone.losses import Margins, output_pairs
 
 Array = Any
 
@@ -27,7 +27,7 @@ class Problem:
     """
 
     design: Design
-    margins: SignedMargin | SoftmaxMargin
+    margins: Margins
     loss: Any  # TruncatedLogistic, or a smooth stand-in for it
     weight: Array
     penalty: float
@@ -106,7 +106,8 @@ class Problem:
         for i, (k, m) in enumerate(output_pairs(q)):
             blocks[k][m] = blocks[m][k] = grams[i, :, :]
         H = xp.concat([xp.concat(row, axis=1) for row in blocks], axis=0)
-        return H + self._shift_guard(H) if self.design.fit_intercept else H, gradient
+        guarded = self.design.fit_intercept and self.margins.shift_free
+        return H + self._shift_guard(H) if guarded else H, gradient
 
     def _shift_guard(self, H: Array) -> Array:
         """Curvature against adding one constant to all intercepts, which changes nothing else."""

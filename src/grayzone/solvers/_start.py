@@ -27,10 +27,7 @@ def prior_coef(problem: Problem) -> Array:
     if not problem.design.fit_intercept:
         return coef
     mass = np.bincount(problem.margins.codes, problem.weight)
-    log_mass = np.log(mass)
-    coef[:, -1] = (
-        log_mass[1] - log_mass[0] if problem.n_outputs == 1 else log_mass - log_mass.mean()
-    )
+    coef[:, -1] = problem.margins.prior_scores(np.log(mass))
     return coef
 
 

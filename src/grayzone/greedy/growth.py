@@ -87,7 +87,7 @@ class Growth:
         empty = self._problem(np.empty((columns.n_rows, 0)))
         self.fitted = self._refit(empty, prior_coef(empty))
         self.path: list[float] = []
-        self._best = {0: self.fitted.objective}
+        self._best = {0: self.fitted.objective}  # least criterion at each number of points
 
     def set_penalty(self, penalty: float) -> None:
         """Go on with another penalty from the points there are: step (C4)."""
@@ -105,23 +105,26 @@ class Growth:
         return found
 
     def grow(self) -> Iterator[float]:
-        """Add points until the stopping rule of §3.3 holds; gives the criterion after each round.
-
-        With H_0 the criterion before any of these additions, stop when |H_k - H_{k-r}| is less
-        than ``tol`` times |H_k|.
-        """
-        lag = ceil(self.rules.lag / self.rules.block_size)
-        values = [self.fitted.objective]
+        """Add points until the stopping rule of §3.3 holds; gives the criterion of each round."""
         while self._room() > 0 and self._add():
             if self.rules.removal:
                 self._remove()
-            values.append(self.fitted.objective)
             self.path.append(self.fitted.objective)
             yield self.fitted.objective
-            if len(values) > lag:
-                change = abs(values[-1] - values[-1 - lag])
-                if change < self.rules.tol * abs(values[-1]) or change == 0.0:
-                    return
+            if self._converged():
+                return
+
+    def _converged(self) -> bool:
+        """Whether the last r points have lowered the criterion by less than ``tol`` times itself.
+
+        With removals, the least criterion seen at each number of points takes the place of H_k.
+        """
+        block = self.rules.block_size
+        before = self._best.get(self.basis.size - block * ceil(self.rules.lag / block))
+        if before is None:
+            return False
+        now = self._best[self.basis.size]
+        return abs(before - now) < self.rules.tol * abs(now) or before == now
 
     def _room(self) -> int:
         most = self.rules.max_points

@@ -36,14 +36,21 @@ def factor(K: Array, eps: float = 2e-16) -> Array:
         if np.any(K != 0.0):
             raise indefinite("its diagonal has no positive value")
         return np.zeros((n, 1))
-    lower, pivots, rank, _ = dpstrf(K, tol=eps * n * scale, lower=True)
-    L = np.empty((n, rank))
-    L[pivots - 1] = np.tril(lower)[:, :rank]
+    L, _ = pivoted_factor(K, eps * n * scale)
+    rank = L.shape[1]
     if rank < n:
         worst = float(np.max(np.abs(K - L @ L.T)))
         if worst > max(_RESIDUAL, 1e3 * n * eps) * scale:
             raise indefinite(f"an entry is {worst:.2e} off the nearest matrix of rank {rank}")
     return L
+
+
+def pivoted_factor(K: Array, least: float) -> tuple[Array, Array]:
+    """Give L with LL' = K up to a diagonal of ``least``, and the rows where L is triangular."""
+    lower, pivots, rank, _ = dpstrf(K, tol=least, lower=True)
+    L = np.empty((K.shape[0], rank))
+    L[pivots - 1] = np.tril(lower)[:, :rank]
+    return L, pivots[:rank] - 1
 
 
 def indefinite(detail: str) -> ValueError:

@@ -1,0 +1,50 @@
+"""Weighted means and roots of covariances, block by block, of dense and sparse rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import qr
+
+Array = Any
+
+_BLOCK_ROWS = 8192
+
+
+def mean_and_root(X: Array, weight: Array) -> tuple[Array, Array]:
+    """Mean (d,) and a root R of the covariance R'R, divided by the sum of the weights.
+
+    The root comes from the centred rows themselves (QR factors of blocks): forming the covariance
+    would square the condition number, and a direction without variance would be given one of 1e-8
+    standard deviations. Only sparse rows, whose zeros have to stay, go by way of the covariance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone._moments import mean_and_root
+    >>> mean, root = mean_and_root(np.array([[1.0], [3.0]]), np.ones(2))
+    >>> mean, root.T @ root
+    (array([2.]), array([[1.]]))
+    """
+    total = float(np.sum(weight))
+    if sp.issparse(X):
+        X = X.astype(np.float64)
+        mean = np.asarray(X.T @ weight).ravel() / total
+        square = (X.T @ sp.diags_array(weight) @ X).toarray() / total - np.outer(mean, mean)
+        values, vectors = np.linalg.eigh(square)
+        return mean, np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    d = X.shape[1]
+    mean = sum((w @ block for block, w in _blocks(X, weight)), np.zeros(d)) / total
+    root = np.empty((0, d))
+    for block, w in _blocks(X, weight):
+        rows = np.sqrt(w / total)[:, None] * (block - mean)
+        root = qr(np.concatenate([root, rows]), mode="r", check_finite=False)[0][:d]
+    return mean, root
+
+
+def _blocks(X: Array, weight: Array) -> Any:
+    for a in range(0, X.shape[0], _BLOCK_ROWS):
+        part = slice(a, a + _BLOCK_ROWS)
+        yield X[part].astype(np.float64, copy=False), weight[part]

@@ -3,6 +3,8 @@
 from grayzone.bayes import BayesDecisionClassifier
 from grayzone.import_vector import ImportVectorMachine
 from grayzone.import_vector_cv import ImportVectorMachineCV
+from grayzone.minimax import MinimaxProbabilityMachine
+from grayzone.sparse_minimax import SparseMinimaxProbabilityMachine
 from grayzone.truncated import TruncatedLogisticRegression
 from grayzone.truncated_cv import TruncatedLogisticRegressionCV
 
@@ -12,6 +14,8 @@ __all__ = [
     "BayesDecisionClassifier",
     "ImportVectorMachine",
     "ImportVectorMachineCV",
+    "MinimaxProbabilityMachine",
+    "SparseMinimaxProbabilityMachine",
     "TruncatedLogisticRegression",
     "TruncatedLogisticRegressionCV",
 ]

@@ -22,10 +22,6 @@ class Distinct(NamedTuple):
     codes: Array
     weight: Array
 
-    def take(self, rows: Array) -> Distinct:
-        """Give some of the rows."""
-        return Distinct(self.X[rows], self.codes[rows], self.weight[rows])
-
 
 def distinct_rows(X: Array, codes: Array, weight: Array) -> Distinct:
     """Merge equal rows of the same class.

@@ -11,7 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import check_cv
 
+from grayzone._distinct import deal_folds, row_groups
+from grayzone._training import Labelled
+from grayzone._validation import check_integer, is_real
 from grayzone.solvers.minimax import bound_of
 
 Array = Any
@@ -37,10 +41,66 @@ def score_bounds(scores: Array, codes: Array, weight: Array) -> tuple[float, flo
     return bounds[0], bounds[1]
 
 
-def folds_that_fit(codes: Array, asked: int) -> int:
+def check_folds(cv: Any) -> None:
+    """Check a number of folds; other kinds of folds are checked when they are made."""
+    if is_real(cv):
+        check_integer("cv", cv, least=2)
+
+
+def held_out_folds(
+    cv: Any, rows: Labelled, known: Array | None, rng: np.random.RandomState
+) -> list[tuple[Array, Array]]:
+    """Training and held-out rows of each fold, as places among the rows that are used.
+
+    Parameters
+    ----------
+    cv : int, cross-validation generator, iterable or None
+        Folds; an integer deals out distinct rows.
+    rows : Labelled
+        The rows.
+    known : array or None
+        Data by which copies of rows are told; None where there are none.
+    rng : RandomState
+        Shuffles the rows before they are dealt out.
+
+    Returns
+    -------
+    folds : list of pairs of arrays
+        None of them without ``cv``, or where a class has too few rows for any.
+    """
+    if cv is None:
+        return []
+    codes = rows.codes
+    if not is_real(cv):
+        return _given_folds(cv, rows)
+    known = np.arange(codes.size)[:, None] if known is None else known
+    first, number = row_groups(known, codes)
+    n_folds = _folds_that_fit(codes[first], cv)
+    if not n_folds:
+        return []
+    fold = deal_folds(codes[first], n_folds, rng)[number]
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+
+
+def _folds_that_fit(codes: Array, asked: int) -> int:
     """How many folds leave two rows of each class in every training part; 0 where none do."""
     fewest = int(np.bincount(codes, minlength=2).min())
     for n in range(min(asked, fewest), 1, -1):
         if fewest - -(-fewest // n) >= 2:
             return n
     return 0
+
+
+def _given_folds(cv: Any, rows: Labelled) -> list[tuple[Array, Array]]:
+    n = rows.X.shape[0]
+    place = np.full(n, -1)
+    place[rows.used] = np.arange(rows.used.size)
+    y = np.zeros(n, dtype=np.int64)
+    y[rows.used] = rows.codes
+    folds = []
+    for train, out in check_cv(cv, y, classifier=True).split(rows.X, y):
+        pair = place[train][place[train] >= 0], place[out][place[out] >= 0]
+        if np.bincount(rows.codes[pair[0]], minlength=2).min() < 2:
+            raise ValueError("A fold of cv leaves less than two training rows of a class.")
+        folds.append(pair)
+    return folds

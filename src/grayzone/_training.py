@@ -36,27 +36,35 @@ class Labelled:
     sample_weight: Array
 
 
-def label_rows(settings: Any, X: Array, y: Array, sample_weight: Array | None) -> Labelled:
+def label_rows(
+    X: Array,
+    y: Array,
+    sample_weight: Array | None,
+    class_weight: Any = None,
+    by_rows: bool = True,
+) -> Labelled:
     """Check validated data, and find what classes and weights they have.
 
     Parameters
     ----------
-    settings : estimator
-        Its parameters say what kernel and class weights there are.
     X, y, sample_weight : arrays
         The data.
+    class_weight : mapping, "balanced" or None
+        Weights of the classes.
+    by_rows : bool
+        Whether rows will be read a few at a time: then a sparse X is one of rows.
 
     Returns
     -------
     rows : Labelled
         The rows.
     """
-    if settings.kernel != "linear" and sp.issparse(X):
-        X = X.tocsr()  # read by blocks of rows
+    if by_rows and sp.issparse(X):
+        X = X.tocsr()
     classes = np.unique(y)
     check_classification_targets(classes)
     codes: Array = np.searchsorted(classes, y)  # an inverse of unique would sort all rows
-    sample_weight, weight = row_weights(sample_weight, settings.class_weight, classes, codes)
+    sample_weight, weight = row_weights(sample_weight, class_weight, classes, codes)
     prior = np.bincount(codes, sample_weight, minlength=len(classes))
     used = np.flatnonzero(weight > 0)
     _check_two_classes(classes, codes[used])
@@ -98,7 +106,8 @@ def make_training(
     training : Training
         The rows.
     """
-    rows = label_rows(settings, X, y, sample_weight)
+    by_rows = settings.kernel != "linear"
+    rows = label_rows(X, y, sample_weight, settings.class_weight, by_rows)
     part = None if rows.used.size == len(y) else rows.used
     kernel = None if settings.kernel == "linear" else kernel_of(settings, rows)
     design = _design(settings, kernel, rows.X, part, share)

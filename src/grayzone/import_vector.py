@@ -223,7 +223,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         self._check_parameters()
         self._forget()
         X, y = validate_data(self, X, y, **self._accepted())
-        rows = label_rows(self, X, y, sample_weight)
+        rows = label_rows(X, y, sample_weight, self.class_weight)
         rng = check_random_state(self.random_state)
         with own_threads(), fit_progress(self, "round", self.max_import_points) as report:
             machine = Machine(self, rows, self._split(rows, rng) if self.early_stopping else None)

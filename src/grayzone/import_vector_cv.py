@@ -226,7 +226,7 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
         if sample_weight is not None:
             sample_weight = check_weights(sample_weight, len(y))
         validate_data(model, X, skip_check_array=True)  # tells it the number of features
-        whole = label_rows(model, X, y, sample_weight)
+        whole = label_rows(X, y, sample_weight, self.class_weight)
         rows = FoldedRows(X, y, sample_weight, self.kernel == "precomputed")
         rng = check_random_state(self.random_state)
         folds = rows.folds(self._splits(whole, rng))
@@ -343,7 +343,7 @@ def _walk_fold(
     records, scores = [], np.empty(Cs.size)
 
     with own_threads():
-        machine = Machine(model, label_rows(model, X, y, weight), None)
+        machine = Machine(model, label_rows(X, y, weight, model.class_weight), None)
         growth = machine.growth(1.0 / Cs[0], np.random.RandomState(seed))
 
         def record(C: float) -> float:

@@ -15,12 +15,11 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from grayzone._costs import cost_matrix
-from grayzone._distinct import deal_folds, row_groups
-from grayzone._held_out import folds_that_fit, score_bounds
+from grayzone._held_out import check_folds, held_out_folds, score_bounds
 from grayzone._moments import mean_and_root
 from grayzone._parallel import own_threads
 from grayzone._training import Labelled, kernel_of, label_rows
-from grayzone._validation import all_or_nothing, check_choice, check_integer, check_number
+from grayzone._validation import all_or_nothing, check_choice, check_number
 from grayzone.kernels import NAMES
 from grayzone.solvers.features import pivoted_factor
 from grayzone.solvers.minimax import Direction, Frontier
@@ -74,7 +73,8 @@ class MinimaxClassifier(ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n_samples,)
             Labels.
         """
-        return self.classes_[(self.decision_function(X) > 0.0).astype(np.intp)]
+        positive = self.decision_function(X) > 0.0
+        return self.classes_[positive.astype(np.intp)]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -143,8 +143,9 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
     required_bound : mapping {label: float} or None, default=None
         A worst-case accuracy that one class is given, below 1; that of the other is then maximised.
         Not together with ``costs``.
-    cv : int or None, default=3
-        Folds for ``held_out_bound_``; None leaves it out.
+    cv : int, cross-validation generator, iterable or None, default=3
+        Folds for ``held_out_bound_``; None leaves it out. An integer is that many folds of distinct
+        rows, by class: no row is held out of a fit that has seen its copy.
     random_state : int, RandomState instance or None, default=0
         Deals rows to the folds.
 
@@ -217,9 +218,6 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         self.cv = cv
         self.random_state = random_state
 
-    # weights of classes are what ``costs`` is for
-    class_weight = None
-
     @all_or_nothing
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Fit the machine.
@@ -240,7 +238,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         """
         self._check_parameters()
         X, y = validate_data(self, X, y, **self._accepted())
-        rows = label_rows(self, X, y, sample_weight)
+        rows = label_rows(X, y, sample_weight)
         check_two_rows_each(rows)
         self.classes_ = rows.classes
         self.cost_matrix_ = cost_matrix(self.costs, rows.classes, rows.prior)
@@ -262,8 +260,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
             check_choice("kernel", self.kernel, NAMES)
         if check_number("covariance_reg", self.covariance_reg) < 0.0:
             raise ValueError(f"covariance_reg must be >= 0; got {self.covariance_reg!r}.")
-        if self.cv is not None:
-            check_integer("cv", self.cv, least=2)
+        check_folds(self.cv)
         if self.required_bound is not None and self.costs is not None:
             raise ValueError("Give costs or required_bound, not both: each of them decides.")
 
@@ -346,25 +343,19 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         return known.index(label), float(value)
 
     def _held_out(self, Z: Array, rows: Labelled) -> float:
-        codes, weight = rows.codes, rows.weight
-        if self.cv is None:
-            return float("nan")
-        # by distinct rows; those of a kernel matrix have no values of their own to compare
-        known = (
-            np.arange(codes.size)[:, None] if self.kernel == "precomputed" else rows.X[rows.used]
-        )
-        first, number = row_groups(known, codes)
-        n_folds = folds_that_fit(codes[first], self.cv)
-        if not n_folds:
-            return float("nan")
+        # rows of a kernel matrix have no values of their own to tell copies by
+        known = None if self.kernel == "precomputed" else rows.X[rows.used]
         rng = check_random_state(self.random_state)
-        folds = deal_folds(codes[first], n_folds, rng)[number]
-        scores = np.empty(codes.size)
-        for fold in range(n_folds):
-            out = folds == fold
-            solved = self._solve(Z[~out], codes[~out], weight[~out])
-            scores[out] = solved.scores(Z[out])
-        return min(score_bounds(scores, codes, weight))
+        folds = held_out_folds(self.cv, rows, known, rng)
+        if not folds:
+            return float("nan")
+        codes, weight = rows.codes, rows.weight
+        scores = [
+            self._solve(Z[train], codes[train], weight[train]).scores(Z[out])
+            for train, out in folds
+        ]
+        out = np.concatenate([out for _, out in folds])
+        return min(score_bounds(np.concatenate(scores), codes[out], weight[out]))
 
     def _expose(self, rows: Labelled, solved: _Solved, Z: Array, pivots: Array | None) -> None:
         found = solved.direction

@@ -415,6 +415,7 @@ class DecisionRegionDisplay:
         display : DecisionRegionDisplay
             The object itself.
         """
+        shared = ax is not None
         ax = self.ax_ = axes_for(ax, f"{type(self).__name__}.plot")
         self.figure_ = ax.figure
         ax.set(
@@ -434,7 +435,10 @@ class DecisionRegionDisplay:
             style = {"color": _REFERENCE, "linewidth": 1.8, "linestyle": (0, (6, 1.5, 1, 1.5))}
             line = self._boundary(self.reference_costs)
             self.reference_ = _draw_line(ax, line, label=once(ax, "reference boundary"), **style)
-        legend(ax)
+        if shared:
+            legend(ax)
+        else:  # a figure that makes room beside the plot, which is full
+            ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize="small", frameon=False)
         return self
 
     def _draw_rows(self, ax: Axes) -> list[Line2D]:
@@ -499,9 +503,12 @@ class DecisionRegionDisplay:
 
     def _boundary(self, costs: Floats) -> Floats:
         """Return the lines where the least of the costs changes."""
+        boundary, tiny = _NO_LINE, 1e-9 * np.array([np.ptp(self.xx0), np.ptp(self.xx1)])
         # Every boundary has another action than the last on one of its sides.
-        lines = [self._contour(margin, 0.0) for margin in _margins(costs)[:-1]]
-        return np.concatenate([_NO_LINE, *lines])
+        for margin in _margins(costs)[:-1]:
+            line = self._contour(margin, 0.0)
+            boundary = np.concatenate([boundary, _without(line, boundary, tiny)])
+        return boundary
 
     def _contour(self, values: Floats, level: float) -> Floats:
         """Return the vertices of a contour of values on the grid, NaN after each of its lines."""
@@ -513,6 +520,16 @@ class DecisionRegionDisplay:
         ).lines(level)
         ends = np.full((1, 2), np.nan)
         return np.concatenate([_NO_LINE, *(part for line in lines for part in (line, ends))])
+
+
+def _without(line: Floats, other: Floats, tiny: Floats) -> Floats:
+    """Leave out of a line what another one has already: dashes drawn twice fill their gaps."""
+    # Vertices lie on edges of the grid, where two contours of one boundary agree but for rounding.
+    first, second = (np.round(vertices / tiny) @ [1, 1j] for vertices in (line, other))
+    new = ~np.isin(first, second) & ~np.isnan(first)
+    # A piece ends at the vertex where the other line goes on.
+    wanted = new | np.append(new[1:], False) | np.append(False, new[:-1])
+    return np.where(wanted[:, None], line, np.nan)
 
 
 def _draw_line(ax: Axes, vertices: Floats, **style: Any) -> Line2D:
@@ -675,6 +692,8 @@ def _checked_grid(xx0: Any, xx1: Any) -> tuple[Floats, Floats]:
             "xx0 and xx1 must have one shape, (n_rows, n_columns), both at least 2, as from "
             f"numpy.meshgrid; got {first.shape} and {second.shape}."
         )
+    if not min(np.ptp(first), np.ptp(second)) > 0:
+        raise ValueError("xx0 and xx1 must be finite, and neither may be the same everywhere.")
     return first, second
 
 

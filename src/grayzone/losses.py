@@ -346,8 +346,8 @@ class SignedMargin:
         return SignedMargin(self.y[rows])
 
     def margin(self, scores: Array) -> Array:
-        """Margins (n,) of scores (n, 1)."""
-        return -self.y * scores[:, 0]
+        """Margins (n,) of scores (n, 1), or (t, n) of several sets of them (t, n, 1)."""
+        return -self.y * scores[..., 0]
 
     def push(self, scores: Array, change: Array) -> Array:
         """Change of the margins when the scores change by ``change``."""
@@ -429,14 +429,14 @@ class SoftmaxMargin:
         """Return the margin and the softmax among the other classes (0 for the own one)."""
         xp = array_namespace(scores)
         others = xp.where(self.own, -xp.inf, scores)
-        top = xp.max(others, axis=1, keepdims=True)
+        top = xp.max(others, axis=-1, keepdims=True)
         e = xp.exp(others - top)
-        total = xp.sum(e, axis=1, keepdims=True)
-        own = xp.sum(xp.where(self.own, scores, 0.0), axis=1)
-        return (top + xp.log(total))[:, 0] - own, e / total
+        total = xp.sum(e, axis=-1, keepdims=True)
+        own = xp.sum(xp.where(self.own, scores, 0.0), axis=-1)
+        return (top + xp.log(total))[..., 0] - own, e / total
 
     def margin(self, scores: Array) -> Array:
-        """Margins (n,) of scores (n, K)."""
+        """Margins (n,) of scores (n, K), or (t, n) of several sets of them (t, n, K)."""
         return self._parts(scores)[0]
 
     def _jacobian(self, scores: Array) -> Array:
@@ -540,7 +540,7 @@ class ReferenceMargin:
     def _all(self, scores: Array) -> Array:
         """Scores, or changes of them, of all K classes."""
         xp = array_namespace(scores)
-        return xp.concat([scores, xp.zeros_like(scores[:, :1])], axis=1)
+        return xp.concat([scores, xp.zeros_like(scores[..., :1])], axis=-1)
 
     def _all_duals(self, duals: Array) -> Array:
         """Duals of all K classes, which sum to zero."""
@@ -548,7 +548,7 @@ class ReferenceMargin:
         return xp.concat([duals, -xp.sum(duals, axis=1, keepdims=True)], axis=1)
 
     def margin(self, scores: Array) -> Array:
-        """Margins (n,) of scores (n, K - 1)."""
+        """Margins (n,) of scores (n, K - 1), or (t, n) of several sets of them."""
         return self._softmax.margin(self._all(scores))
 
     def push(self, scores: Array, change: Array) -> Array:

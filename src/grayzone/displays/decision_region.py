@@ -493,8 +493,8 @@ class DecisionRegionDisplay:
         values = self.proba[..., 1] if binary else self.proba.max(axis=-1)
         lines = {level: self._contour(values, level) for level in self.levels}
         drawn = [level for level, line in lines.items() if len(line)]
-        whose = f"probability of class {self.classes[1]}" if binary else "largest probability"
-        label = f"{whose}: {', '.join(f'{level:.3g}' for level in drawn)}"
+        whose = f"p(class {self.classes[1]})" if binary else "largest p"
+        label = f"{whose} = {', '.join(f'{level:.3g}' for level in drawn)}"
         low, high = self.zone or (0.0, 1.0)
         if not all(low <= level <= high for level in drawn):
             label += f"\n(faithful in [{low:.3g}, {high:.3g}] only)"

@@ -13,7 +13,11 @@ from grayzone.kernels import WORTH_A_THREAD, Kernel
 Array = Any
 
 # A tile is long enough for BLAS and stays in the cache while all sums take what they need of it.
-_ROWS, _COLUMNS = 512, 512
+_COLUMNS, _ENTRIES = 512, 2**18
+
+
+def _tile_rows(n_columns: int) -> int:
+    return _ENTRIES // min(max(n_columns, 16), _COLUMNS)
 
 
 class KernelColumns:
@@ -56,11 +60,11 @@ class KernelColumns:
     def column(self, points: Array) -> Array:
         """Columns of these points in double precision, (n, m), Fortran order."""
         out = np.empty((self.n_rows, points.size), order="F")
-        right = self._right(points, np.float64)
+        right, tile_rows = self._right(points, np.float64), _tile_rows(points.size)
 
         def part(start: int, stop: int) -> None:
-            for a in range(start, stop, _ROWS):
-                some = slice(a, min(stop, a + _ROWS))
+            for a in range(start, stop, tile_rows):
+                some = slice(a, min(stop, a + tile_rows))
                 left = self.kernel.left(self._data(some))
                 out[some] = self.kernel.between(left, right)
 
@@ -100,13 +104,13 @@ class KernelColumns:
             None of them without ``squares``.
         """
         right = self._right(points, self.dtype)
-        m = points.size
+        m, tile_rows = points.size, _tile_rows(points.size)
         t = 0 if squares is None else squares.shape[1]
 
         def part(start: int, stop: int) -> tuple[Array, Array]:
             total, square = np.zeros((factors(start, start).shape[1], m)), np.zeros((t, m))
-            for a in range(start, stop, _ROWS):
-                b = min(stop, a + _ROWS)
+            for a in range(start, stop, tile_rows):
+                b = min(stop, a + tile_rows)
                 left = factors(a, b).astype(self.dtype, copy=False).T
                 for c in range(0, m, _COLUMNS):
                     tile = self._tile(a, b, right[c : c + _COLUMNS])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +22,7 @@ from grayzone.solvers.features import indefinite
 Array = Any
 
 # Candidates whose criterion is computed, not only promised: all while that is cheap, then a few.
-_ENTRIES, _FINALISTS = 200_000, 8
+_ENTRIES, _FINALISTS = 50_000, 4
 # Gains that differ by less than this share are the same, and the order of rows must not decide.
 _TIE = 1e-9
 _ROUNDING = 1e-12
@@ -39,6 +39,12 @@ class Rules:
     max_points: int | None
     tol: float
     lag: int
+
+
+class _Choice(NamedTuple):
+    taken: int  # place among the candidates
+    start: Array | None = None
+    column: Array | None = None
 
 
 class Growth:
@@ -163,8 +169,9 @@ class Growth:
             choice = self._choose(found, alone=size == 1)
             if choice is None:
                 break
-            taken, start = choice
-            column = self.columns.column(found.points[[taken]])[:, 0]
+            taken, start, column = choice
+            if column is None:
+                column = self.columns.column(found.points[[taken]])[:, 0]
             self.basis.append(int(found.points[taken]), column)
             if k + 1 < size:
                 found.deflate(before, self.columns, taken, column)
@@ -185,29 +192,28 @@ class Growth:
         zeros = np.zeros((coef.shape[0], k))
         return np.concatenate([coef[:, :q], zeros, coef[:, q:]], axis=1)
 
-    def _choose(self, found: Scores, alone: bool) -> tuple[int, Array | None] | None:
-        """Best candidate, and start coefficients with it where there are some."""
+    def _choose(self, found: Scores, alone: bool) -> _Choice | None:
+        """Best candidate, with start coefficients and its column where there are some."""
         gains = found.gains()
         if not np.any(gains > 0.0):
             return None
         if not (alone and isinstance(found, NewtonScores)):
-            return self._tie_break(found, -gains), None
+            return _Choice(self._tie_break(found, -gains))
         if self.rules.selection == "exact":
-            return self._by_refits(found, gains), None
+            return _Choice(self._by_refits(found, gains))
         return self._by_one_step(found, gains)
 
-    def _by_one_step(self, found: NewtonScores, gains: Array) -> tuple[int, Array | None]:
+    def _by_one_step(self, found: NewtonScores, gains: Array) -> _Choice:
         """Step (B2*): the criterion of the most promising candidates, after one Newton step."""
         order = np.argsort(-gains, kind="stable")[: max(_FINALISTS, _ENTRIES // self.n_rows)]
         order = order[gains[order] > 0.0]
-        values, coefs = one_step(self.fitted, self.basis, self.columns, found, order)
-        values[~np.isfinite(values)] = np.inf
-        full = np.full(gains.size, np.inf)
-        full[order] = values - self.fitted.objective
-        taken = self._tie_break(found, full)
-        start = int(np.flatnonzero(order == taken)[0])
-        better = values[start] < self.fitted.objective
-        return taken, coefs[start] if better else None
+        tried = one_step(self.fitted, self.basis, self.columns, found, order)
+        changes = np.full(gains.size, np.inf)
+        changes[order] = tried.values - self.fitted.objective
+        taken = self._tie_break(found, changes)
+        i = int(np.flatnonzero(order == taken)[0])
+        start = tried.coefs[i] if changes[taken] < 0.0 else None
+        return _Choice(taken, start, tried.columns[:, i])
 
     def _by_refits(self, found: Scores, gains: Array) -> int:
         """Step (B2): the criterion of every candidate, at its own optimum.

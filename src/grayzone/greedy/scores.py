@@ -15,7 +15,7 @@ are vectors, S and d are (Q, Q) matrices.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -170,33 +170,33 @@ def _first_order(
     return found
 
 
+class OneStep(NamedTuple):
+    """Where one Newton step with each of some candidates leads."""
+
+    values: Array  # the criterion (t,)
+    coefs: Array  # coefficients in the basis that has the candidate's column as well (t, Q, p + 1)
+    columns: Array  # kernel columns of the candidates (n, t)
+
+
 def one_step(
     fitted: Fitted, basis: NewtonBasis, columns: KernelColumns, found: NewtonScores, chosen: Array
-) -> tuple[Array, Array]:
-    """Criterion (6) after one Newton step with each of these candidates, and where it leads.
-
-    Returns
-    -------
-    values : ndarray of shape (len(chosen),)
-        The criterion.
-    coefs : ndarray of shape (len(chosen), Q, p + 1)
-        Coefficients in the basis that has the candidate's column as well.
-    """
+) -> OneStep:
+    """Criterion (6) after one Newton step with each of these candidates, and where it leads."""
     n, n_outputs = fitted.scores.shape
     q, p = basis.size, fitted.coef.shape[1]
     problem, steps = fitted.problem, found.steps(chosen)
     shift = -fitted.solve(fitted.gradient.ravel())
     moved = shift[:, None] - np.einsum("ami,mi->am", found.solved[:, chosen], steps)
     moved = fitted.coef[:, :, None] + moved.reshape(n_outputs, p, chosen.size)
-    K = columns.column(found.points[chosen])[:n]
-    values, coefs = np.empty(chosen.size), np.empty((chosen.size, n_outputs, p + 1))
-    for i, candidate in enumerate(chosen):
-        coef = moved[:, :, i]
-        scores = problem.design.scores(coef) + K[:, i, None] * steps[i]
-        coefs[i, :, :q] = coef[:, :q] + np.outer(steps[i], found.at[candidate])
-        coefs[i, :, q] = np.sqrt(found.power[candidate]) * steps[i]
-        coefs[i, :, q + 1 :] = coef[:, q:]
-        losses = problem.loss.value(problem.margins.margin(scores))
-        norm = float(np.sum(coefs[i, :, : q + 1] ** 2))
-        values[i] = float(problem.weight @ losses) + 0.5 * problem.penalty * norm
-    return values, coefs
+    K = columns.column(found.points[chosen])
+    spanned = problem.design.scores(moved.transpose(2, 0, 1).reshape(-1, p))
+    scores = spanned.T.reshape(chosen.size, n_outputs, n) + K[:n].T[:, None] * steps[:, :, None]
+    losses = problem.loss.value(problem.margins.margin(scores.transpose(0, 2, 1)))
+    coefs = np.empty((chosen.size, n_outputs, p + 1))
+    # the candidate's kernel column is part old basis, part new column
+    coefs[:, :, :q] = moved[:, :q].transpose(2, 0, 1) + steps[:, :, None] * found.at[chosen, None]
+    coefs[:, :, q] = np.sqrt(found.power[chosen, None]) * steps
+    coefs[:, :, q + 1 :] = moved[:, q:].transpose(2, 0, 1)
+    norms = np.sum(coefs[:, :, : q + 1] ** 2, axis=(1, 2))
+    values = losses @ problem.weight + 0.5 * problem.penalty * norms
+    return OneStep(np.where(np.isfinite(values), values, np.inf), coefs, K)

@@ -1,4 +1,4 @@
-"""Data for the benchmarks: covertype and ijcnn1 from disk, and generated problems."""
+"""Data for the benchmarks: real sets and mixtures from disk, and generated problems."""
 
 import functools
 import os
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
-from scipy.special import expit, logsumexp
+from scipy.special import expit, logsumexp, softmax
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 
@@ -18,14 +18,29 @@ SMALL_ROWS = 23_235
 # Share of Krummholz among Krummholz and Spruce/Fir, the positive class of the paper.
 KRUMMHOLZ_SHARE = 20_510 / 232_350
 HELD_OUT_ROWS = 10_000
+TWONORM_FEATURES = 20
+MIXTURE_ROWS = 100_000  # training rows that are drawn at once, so that smaller subsets are nested
+# Corners of an equilateral triangle, the first two being the book's.
+CLASS_MEANS = np.array([[1.0, 0.0], [0.0, 1.0], [(1 - 3**0.5) / 2, (1 - 3**0.5) / 2]])
 
 
 class Mixture(NamedTuple):
-    """A sample with its labels, 0 or 1, and the true probabilities of class 1."""
+    """A sample with its labels, 0 or 1, and the true probabilities of class 1.
+
+    Of more than two classes, the labels are 0 to K − 1 and the probabilities have K columns.
+    """
 
     X: np.ndarray
     y: np.ndarray
     p: np.ndarray
+
+
+class PlaneGrid(NamedTuple):
+    """Points of a plane, the true probabilities of class 1 there, and the share of each point."""
+
+    X: np.ndarray
+    p: np.ndarray
+    share: np.ndarray
 
 
 class Split(NamedTuple):
@@ -138,6 +153,21 @@ def ijcnn1_parts(n_rows: int) -> Parts:
     return Parts(X[train], y[train], X_other[valid], y_other[valid], X_other[test], y_other[test])
 
 
+def mixture_parts(n_rows: int) -> Parts:
+    """Samples of the ESL mixture.
+
+    Parameters
+    ----------
+    n_rows : int
+        Training rows; smaller samples are contained in larger ones, up to 100,000. The validation
+        and the test part, 10,000 rows each, do not depend on it.
+    """
+    sizes = (max(n_rows, MIXTURE_ROWS), HELD_OUT_ROWS, HELD_OUT_ROWS)
+    train, valid, test = (esl_mixture(n, seed=(1, part)) for part, n in enumerate(sizes))
+    X, y, _ = train
+    return Parts(X[:n_rows], y[:n_rows], valid.X, valid.y, test.X, test.y)
+
+
 def _held_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Choose two stratified sets of rows without a common row."""
     both = stratified_rows(y, 2 * HELD_OUT_ROWS, seed=1)
@@ -177,16 +207,90 @@ def krummholz(split: int, n_splits: int = 10, seed: int = 0) -> Split:
     # The fold that cross-validation would test on is the one to train on.
     rest, part = list(folds)[split]
     X_train = raw[rows[part]].astype(np.float64, order="C")
-    mean, scale = X_train.mean(axis=0), X_train.std(axis=0)
-    scale[scale == 0] = 1.0  # some soil types do not occur in these two classes
     X_test = raw[rows[rest]].astype(np.float64, order="C")
-    return Split((X_train - mean) / scale, y[part], (X_test - mean) / scale, y[rest])
+    return _standardised(Split(X_train, y[part], X_test, y[rest]))
+
+
+def _standardised(split: Split) -> Split:
+    """Standardise the features on the training part."""
+    mean, scale = split.X_train.mean(axis=0), split.X_train.std(axis=0)
+    scale[scale == 0] = 1.0  # some soil types do not occur in the two classes of `krummholz`
+    X_train, X_test = ((X - mean) / scale for X in (split.X_train, split.X_test))
+    return split._replace(X_train=X_train, X_test=X_test)
 
 
 def krummholz_train(split: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Training part of one split of the paper's problem: 23,235 rows."""
     X, y, _, _ = krummholz(split)
     return X, y
+
+
+@functools.cache
+def labelled_table(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Load a table of numbers whose last column is the label, 0 or 1.
+
+    Parameters
+    ----------
+    name : str
+        File name without ``.csv``. Rows with a missing value are left out.
+    """
+    table = np.genfromtxt(data_file(f"{name}.csv"), delimiter=",", skip_header=1)
+    table = table[~np.isnan(table).any(axis=1)]
+    return table[:, :-1], table[:, -1].astype(np.int64)
+
+
+def random_split(
+    X: np.ndarray, y: np.ndarray, n_train: int, seed: int | Sequence[int] = 0
+) -> Split:
+    """Divide rows at random, whatever their class; features are standardised on the first part.
+
+    Parameters
+    ----------
+    X, y : ndarray
+        Features and labels.
+    n_train : int
+        Rows of the training part.
+    seed : int or sequence of int, default=0
+        Seed of the generator.
+    """
+    order = np.random.default_rng(seed).permutation(len(y))
+    train, test = order[:n_train], order[n_train:]
+    return _standardised(Split(X[train], y[train], X[test], y[test]))
+
+
+def twonorm(
+    n: int, n_noise: int = 0, seed: int | Sequence[int] = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw Breiman's Twonorm: normal classes around ±(a, …, a), a = 2/√20, covariance I.
+
+    The classes are equally likely. Bayes' rule is right with probability Φ(2) = .977.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    n_noise : int, default=0
+        Features that tell nothing, after the 20 that do.
+    seed : int or sequence of int, default=0
+        Seed of the generator.
+    """
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    X = rng.normal(size=(n, TWONORM_FEATURES + n_noise))
+    X[:, :TWONORM_FEATURES] += (2 / np.sqrt(TWONORM_FEATURES)) * (2 * y[:, None] - 1)
+    return X, y
+
+
+def two_normals(n: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Draw two equally likely normal classes, each with a covariance of its own."""
+    rng = np.random.default_rng(seed)
+    roots = rng.normal(size=(2, n_features, n_features)) / np.sqrt(n_features)
+    apart = rng.normal(size=n_features) / np.sqrt(n_features)
+    y = rng.integers(2, size=n)
+    X = rng.normal(size=(n, n_features))
+    for label, root in enumerate(roots):
+        X[y == label] = X[y == label] @ root
+    return X + y[:, None] * apart, y
 
 
 @functools.cache
@@ -217,9 +321,59 @@ def esl_mixture(n: int, seed: int | Sequence[int] = 0) -> Mixture:
 
 def esl_probability(X: np.ndarray) -> np.ndarray:
     """Return the true probability of class 1 of the ESL mixture at each row."""
-    distances = ((X[:, None, :] - esl_centres()[None, :, :]) ** 2).sum(axis=2)
-    of_class = logsumexp(-2.5 * distances.reshape(len(X), 2, -1), axis=2)
+    of_class = _log_densities(X, esl_centres(), n_classes=2)
     return expit(of_class[:, 1] - of_class[:, 0])
+
+
+def _log_densities(X: np.ndarray, centres: np.ndarray, n_classes: int) -> np.ndarray:
+    """Log densities (n, K) of the classes, each a mixture of as many centres, up to a constant."""
+    distances = ((X[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
+    return logsumexp(-2.5 * distances.reshape(len(X), n_classes, -1), axis=2)
+
+
+def esl_sample() -> tuple[np.ndarray, np.ndarray]:
+    """Load the 200 points of the ESL mixture that the book shows."""
+    table = np.loadtxt(data_file("esl_mixture.csv"), delimiter=",", skiprows=1)
+    return table[:, :2], table[:, 2].astype(np.int64)
+
+
+def esl_grid() -> PlaneGrid:
+    """Load the grid published with the ESL mixture: 69 columns, 99 rows, which vary slowest."""
+    table = np.loadtxt(data_file("esl_mixture_grid.csv"), delimiter=",", skiprows=1)
+    return PlaneGrid(table[:, :2], table[:, 2], table[:, 3] / table[:, 3].sum())
+
+
+def class_centres(seed: int | Sequence[int] = 0) -> np.ndarray:
+    """Draw the centres (30, 2) of three classes by the recipe of the ESL mixture.
+
+    Ten of each class are normal around its mean, with covariance I.
+    """
+    rng = np.random.default_rng(seed)
+    return np.repeat(CLASS_MEANS, 10, axis=0) + rng.normal(size=(10 * len(CLASS_MEANS), 2))
+
+
+def class_mixture(n_each: int, centres: np.ndarray, seed: int | Sequence[int] = 0) -> Mixture:
+    """Draw three classes, by class: normal around one of its centres, with covariance I/5.
+
+    Parameters
+    ----------
+    n_each : int
+        Points of each class.
+    centres : ndarray of shape (30, 2)
+        Ten of each class.
+    seed : int or sequence of int, default=0
+        Seed of the generator.
+    """
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(len(CLASS_MEANS)), n_each)
+    component = 10 * y + rng.integers(10, size=y.size)
+    X = centres[component] + rng.normal(scale=np.sqrt(1 / 5), size=(y.size, 2))
+    return Mixture(X, y, class_probabilities(X, centres))
+
+
+def class_probabilities(X: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Return the true probabilities (n, 3) of the classes with these centres at each row."""
+    return softmax(_log_densities(X, centres, n_classes=len(CLASS_MEANS)), axis=1)
 
 
 def texts(

@@ -12,6 +12,7 @@ from grayzone.losses import (
     Logistic,
     Multinomial,
     Ramp,
+    ReferenceMargin,
     SignedMargin,
     SmoothedLogistic,
     SoftmaxMargin,
@@ -557,14 +558,17 @@ def test_multinomial_at_the_extremes(size, xp):
 # -------------------------------------------------------------------- from scores to margins
 
 
-@pytest.fixture(params=["signed", "softmax-2", "softmax-4"])
+@pytest.fixture(params=["signed", "softmax-2", "softmax-4", "reference-2", "reference-4"])
 def margin_map(request, xp):
     """A map and scores for it, in one array library."""
     n = 15
     if request.param == "signed":
         return SignedMargin(xp.asarray(np.where(np.arange(n) % 3, 1.0, -1.0))), _scores(n, 1, xp)
     k = int(request.param[-1])
-    return SoftmaxMargin(one_hot(np.arange(n) % k, k, xp)), _scores(n, k, xp)
+    own = one_hot(np.arange(n) % k, k, xp)
+    if request.param.startswith("reference"):
+        return ReferenceMargin(own), _scores(n, k - 1, xp)
+    return SoftmaxMargin(own), _scores(n, k, xp)
 
 
 def _scores(n, k, xp):
@@ -634,8 +638,22 @@ def test_take_gives_the_map_of_these_rows(margin_map, xp):
 def test_codes_are_the_classes(margin_map):
     margins_of, scores = margin_map
     n, q = scores.shape
-    expected = np.arange(n) % q if q > 1 else (np.arange(n) % 3 > 0).astype(int)
+    k = q + isinstance(margins_of, ReferenceMargin)
+    expected = np.arange(n) % k if k > 1 else (np.arange(n) % 3 > 0).astype(int)
     np.testing.assert_array_equal(host(margins_of.codes), expected)
+    assert margins_of.n_outputs == q
+
+
+def test_prior_scores_give_back_the_priors(margin_map, xp):
+    margins_of, scores = margin_map
+    n_classes = {1: 2}.get(scores.shape[1], 4)
+    mass = np.arange(1.0, n_classes + 1.0)
+    prior = host(margins_of.prior_scores(xp.asarray(np.log(mass))))
+    assert prior.shape == (scores.shape[1],)
+    # the loss that these scores leave is the entropy of the priors, and no others leave less
+    everywhere = xp.asarray(np.tile(prior, (scores.shape[0], 1)))
+    u, codes = host(margins_of.margin(everywhere)), host(margins_of.codes)
+    np.testing.assert_allclose(expit(-u), (mass / mass.sum())[codes], rtol=1e-13)
 
 
 @st.composite
@@ -706,6 +724,123 @@ def test_balanced_duals_stay_as_they_are(xp):
     margins_of = SoftmaxMargin(one_hot([0, 1, 2], 3, xp))
     balanced = host(margins_of.balance(xp.asarray(duals), xp.asarray(np.ones(3))))
     np.testing.assert_allclose(balanced, duals, rtol=1e-15)
+
+
+# -------------------------------------------------------------------- one class as a reference
+
+
+@pytest.fixture(params=[2, 3, 5])
+def reference_rows(request, xp):
+    """Scores (n, K - 1) against the last class, labels and floors, none of them on its kink."""
+    k = request.param
+    rng = np.random.default_rng(10 + k)
+    scores, label = 3.0 * rng.normal(size=(24, k - 1)), np.arange(24) % k
+    return scores, label, np.array([-np.inf, -2.0, -0.3, 1.0] * 6)
+
+
+def with_reference(scores):
+    """Scores of all classes: that of the last one is zero."""
+    return np.hstack([scores, np.zeros((len(scores), 1))])
+
+
+def with_balance(duals):
+    """Duals of all classes, which sum to zero."""
+    return np.hstack([duals, -duals.sum(axis=1, keepdims=True)])
+
+
+def test_the_reference_is_the_softmax_with_its_last_score_at_zero(reference_rows, xp):
+    scores, label, floor = reference_rows
+    n, k = len(label), scores.shape[1] + 1
+    margins_of = ReferenceMargin(one_hot(label, k, xp))
+    there, loss = xp.asarray(scores), TruncatedLogistic(xp.asarray(floor))
+    full = with_reference(scores)
+    value = host(loss.value(margins_of.margin(there)))
+    np.testing.assert_allclose(value, softmax_reference(full, label, floor), rtol=1e-13)
+    # the log-odds of each class against the last one are the scores themselves
+    p = np.exp(full - logsumexp(full, axis=1, keepdims=True))
+    np.testing.assert_allclose(np.log(p[:, :-1] / p[:, -1:]), scores, atol=1e-12)
+    plain = ReferenceMargin(one_hot(label, k, xp)).margin(there)
+    pulled = host(margins_of.pull(there, xp.asarray(expit(host(plain)))))
+    np.testing.assert_allclose(pulled, (p - np.eye(k)[label])[:, :-1], atol=1e-14)
+    assert margins_of.n_outputs == k - 1
+    assert pulled.shape == (n, k - 1)
+
+
+def test_two_classes_by_reference_are_the_signed_margin(xp):
+    rng = np.random.default_rng(0)
+    n, label = 40, rng.integers(2, size=40)
+    scores = xp.asarray(4.0 * rng.normal(size=(n, 1)))
+    # the last class is the reference: the score is in favour of the first one
+    signed = SignedMargin(xp.asarray(np.where(label == 0, 1.0, -1.0)))
+    reference = ReferenceMargin(one_hot(label, 2, xp))
+    omega, a = (xp.asarray(rng.uniform(size=n)) for _ in range(2))
+    change = xp.asarray(rng.normal(size=(n, 1)))
+    duals = -xp.asarray(np.where(label == 0, 1.0, -1.0)[:, None]) * a[:, None]
+    loss = TruncatedLogistic(xp.asarray(rng.normal(size=n) - 1.0))
+    for method, arguments in {
+        "margin": (scores,),
+        "push": (scores, change),
+        "pull": (scores, a),
+        "second_order": (scores, omega, a),
+        "curve": (scores, omega, a, change),
+        "fenchel_young": (loss, scores, duals),
+    }.items():
+        one, other = (getattr(m, method)(*arguments) for m in (signed, reference))
+        assert one.shape == other.shape
+        np.testing.assert_allclose(host(one), host(other), rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(host(reference.codes), 1 - host(signed.codes))
+
+
+def test_fenchel_young_by_reference(reference_rows, xp):
+    scores, label, floor = reference_rows
+    k = scores.shape[1] + 1
+    margins_of = ReferenceMargin(one_hot(label, k, xp))
+    there, loss = xp.asarray(scores), TruncatedLogistic(xp.asarray(floor))
+    slope = margins_of.pull(there, loss.slope(margins_of.margin(there)))
+    assert np.all(host(margins_of.fenchel_young(loss, there, slope)) <= 1e-14)
+    conjugate = Multinomial(one_hot(label, k), floor).conjugate
+    for seed in range(5):
+        duals = random_duals(np.random.default_rng(seed), label, k)
+        young = host(margins_of.fenchel_young(loss, there, xp.asarray(duals[:, :-1])))
+        # the dual of the reference meets a score of zero
+        product = np.sum(duals[:, :-1] * scores, axis=1)
+        value = softmax_reference(with_reference(scores), label, floor)
+        np.testing.assert_allclose(young, value + conjugate(duals) - product, atol=1e-13)
+        assert np.all(young >= 0.0)
+        assert np.any(young > 1e-3)
+
+
+@given(st.integers(2, 5).flatmap(unbalanced))
+def test_balance_by_reference(problem):
+    label, weight, duals = problem
+    k = duals.shape[1]
+    balanced = host(ReferenceMargin(one_hot(label, k)).balance(duals[:, :-1], weight))
+    full = with_balance(balanced)
+    sums, mass = weight @ full, weight @ np.abs(full)
+    assert np.all(np.abs(sums) <= 1e-13 * (mass.sum() + 1e-300))
+    # admissible stays admissible; the dual of the reference is the sum of the others, rounded
+    slack = 1e-15 * np.abs(duals).sum(axis=1, keepdims=True)
+    assert np.all(full * np.sign(duals) >= -slack)
+    assert np.all(np.abs(full) <= np.abs(duals) + slack)
+    symmetric = SoftmaxMargin(one_hot(label, k)).balance(duals, weight)
+    np.testing.assert_allclose(balanced, symmetric[:, :-1], rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("size", [1e-308, 1.0, 700.0, 5e307])
+def test_the_reference_at_the_extremes(size, xp):
+    signs = np.array(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 2)).reshape(2, -1).T
+    scores = xp.asarray(np.repeat(signs * size, 3, axis=0))
+    label = np.tile(np.arange(3), len(signs))
+    margins_of = ReferenceMargin(one_hot(label, 3, xp))
+    for floor in (-np.inf, -1.0):
+        loss = TruncatedLogistic(xp.asarray(np.full(len(label), floor)))
+        u = margins_of.margin(scores)
+        first, second = loss.slopes(u)
+        duals = margins_of.pull(scores, first)
+        young = host(margins_of.fenchel_young(loss, scores, duals))
+        for array in (u, duals, margins_of.second_order(scores, second, first), young):
+            assert np.isfinite(host(array)).all()
+        assert np.all(young >= 0.0)
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 5])

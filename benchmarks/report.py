@@ -18,6 +18,8 @@ LIBRARIES = (
     "scikit-learn-intelex",
     "glum",
     "liblinear-official",
+    "fastrvm",
+    "empulse",
 )
 
 

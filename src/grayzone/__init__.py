@@ -5,6 +5,8 @@ from grayzone.import_vector import ImportVectorMachine
 from grayzone.import_vector_cv import ImportVectorMachineCV
 from grayzone.minimax import MinimaxProbabilityMachine
 from grayzone.sparse_minimax import SparseMinimaxProbabilityMachine
+from grayzone.tight_bound import TightBoundLogisticRegression
+from grayzone.tight_bound_classifier import TightBoundClassifier
 from grayzone.truncated import TruncatedLogisticRegression
 from grayzone.truncated_cv import TruncatedLogisticRegressionCV
 
@@ -16,6 +18,8 @@ __all__ = [
     "ImportVectorMachineCV",
     "MinimaxProbabilityMachine",
     "SparseMinimaxProbabilityMachine",
+    "TightBoundClassifier",
+    "TightBoundLogisticRegression",
     "TruncatedLogisticRegression",
     "TruncatedLogisticRegressionCV",
 ]

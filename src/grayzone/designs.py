@@ -205,9 +205,8 @@ class DenseDesign(Design):
         total = np.zeros((1, self.n_coef, self.n_coef))
         pulled = np.zeros((residual.shape[1], self.n_features))
         # in the order of X: transposing on the way costs as much as the product
-        order = "C" if self.X.flags.c_contiguous else "F"
         shape = min(self.block_rows, stop - start), self.n_coef
-        buffer = np.empty(shape, order=order)
+        buffer = np.empty(shape, order="C" if self.X.flags.c_contiguous else "F")
         for a, b in self.blocks(start, stop):
             block = self.X[a:b] if rows is None else self._rows(rows[a:b])
             scaled = buffer[: b - a]

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from grayzone._compat import CallbackSupportMixin, fit_progress, with_callbacks
 from grayzone._parallel import own_threads
 from grayzone._predictor import FunctionClassifier
+from grayzone._splits import check_fraction, split_rows
 from grayzone._training import Labelled, kernel_of, label_rows, margin_map
 from grayzone._validation import all_or_nothing, check_choice, check_integer, check_number
 from grayzone._zoned import Zoned
@@ -295,29 +295,6 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         """Training rows that span f, in the order they were chosen."""
         self._check_fitted()
         return self._vectors
-
-
-def check_fraction(value: Any) -> None:
-    """Check a share of rows to be held out."""
-    if not 0.0 < check_number("validation_fraction", value) < 1.0:
-        raise ValueError(f"validation_fraction must be between 0 and 1; got {value!r}.")
-
-
-def split_rows(
-    codes: Array, classes: Array, share: float, rng: np.random.RandomState
-) -> tuple[Array, Array]:
-    """Split rows by class into training and held-out ones, both in ascending order."""
-    counts = np.bincount(codes, minlength=len(classes))
-    if counts.min() < 2:
-        raise ValueError(
-            f"Holding rows out takes two rows of each class; class "
-            f"{classes[int(np.argmin(counts))]!r} has {counts.min()}."
-        )
-    n_out = max(int(np.ceil(share * codes.size)), len(classes))
-    n_out = min(n_out, codes.size - len(classes))
-    splitter = StratifiedShuffleSplit(n_splits=1, test_size=n_out, random_state=rng)
-    train, out = next(splitter.split(codes, codes))
-    return np.sort(train), np.sort(out)
 
 
 @dataclass(frozen=True)

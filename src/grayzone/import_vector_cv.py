@@ -14,9 +14,10 @@ from grayzone._compat import CallbackSupportMixin, fit_progress, with_callbacks
 from grayzone._folds import FoldedRows, Scorer, check_cs, scored, scorer_of
 from grayzone._parallel import own_threads
 from grayzone._predictor import FunctionClassifier
+from grayzone._splits import check_fraction, split_rows
 from grayzone._training import label_rows
 from grayzone._validation import all_or_nothing, check_weights
-from grayzone.import_vector import ImportVectorMachine, Machine, check_fraction, split_rows
+from grayzone.import_vector import ImportVectorMachine, Machine
 
 Array = Any
 

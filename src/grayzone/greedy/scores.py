@@ -68,10 +68,13 @@ class NewtonScores(Scores):
 
     def gains(self) -> Array:
         """Decrease that each candidate promises; -inf for those that add nothing."""
-        gain = -0.5 * np.sum(self.slope * self.steps(slice(None)), axis=1)
-        return np.where(self.eligible & (gain >= 0.0), gain, -np.inf)
+        # of points that are spanned already nothing but rounding errors are left to solve with
+        some = np.flatnonzero(self.eligible)
+        gain = np.full(self.points.size, -np.inf)
+        gain[some] = -0.5 * np.sum(self.slope[some] * self.steps(some), axis=1)
+        return np.where(gain >= 0.0, gain, -np.inf)
 
-    def steps(self, chosen: Array | slice) -> Array:
+    def steps(self, chosen: Array) -> Array:
         """Newton step of the coefficients of these candidates' columns, (len, Q)."""
         S = _safe(self.curvature[chosen])
         return -np.linalg.solve(S, self.slope[chosen][:, :, None])[:, :, 0]

@@ -1,0 +1,277 @@
+"""Weights that a minimax machine gives the features."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from grayzone._validation import Floats, as_amounts, as_numpy, check_integer
+from grayzone.displays._base import MUTED, axes_for, fitted, legend, once, pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+
+Names = NDArray[np.str_]
+
+
+class FeatureWeightDisplay:
+    """Weights of the features in the bases of a sparse minimax machine.
+
+    Figure 3 of Strohmann et al. [1]_. A feature without weight has no say in any basis; the
+    dashed line is where all of them would be, had all the same. It is recommended to create a
+    display with `from_estimator` or `from_weights`.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_features,)
+        Weights of the features.
+    spread : ndarray of shape (n_features,), default=None
+        Half the length of an error bar for each, for instance the standard deviation over several
+        machines; None for no error bars.
+    feature_names : ndarray of shape (n_features,), default=None
+        Names of the features; None for their numbers, from 0 on.
+    max_features : int, default=None
+        How many to draw, the heaviest first; None draws all of them in their order.
+    name : str, default=None
+        Name of the bars in the legend.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the plot.
+    figure_ : matplotlib Figure
+        Figure of the plot.
+    bars_ : matplotlib BarContainer
+        The bars, with their error bars in ``bars_.errorbar``.
+    equal_line_ : matplotlib Line2D
+        The mean weight.
+    order_ : ndarray of shape (n_bars,)
+        Which feature each bar is of.
+
+    See Also
+    --------
+    BoundPathDisplay : Bounds of the machine against the number of bases.
+
+    References
+    ----------
+    .. [1] Strohmann, T., Grudic, G., Belitski, A. & DeCoste, D. (2004). Sparse greedy minimax
+       probability machine classification. NIPS 16.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from grayzone import SparseMinimaxProbabilityMachine
+    >>> from grayzone.displays import FeatureWeightDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> clf = SparseMinimaxProbabilityMachine(n_bases=10, random_state=0).fit(X, y)
+    >>> display = FeatureWeightDisplay.from_estimator(clf, max_features=5)
+    >>> len(display.bars_), round(float(display.weights.sum()), 12)
+    (5, 1.0)
+    >>> plt.close(display.figure_)
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+    bars_: BarContainer
+    equal_line_: Line2D
+    order_: NDArray[np.intp]
+
+    def __init__(
+        self,
+        *,
+        weights: Floats,
+        spread: Floats | None = None,
+        feature_names: Names | None = None,
+        max_features: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.weights = weights
+        self.spread = spread
+        self.feature_names = feature_names
+        self.max_features = max_features
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        feature_names: ArrayLike | None = None,
+        max_features: int | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the weights of the features of a fitted machine.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted `SparseMinimaxProbabilityMachine`, or a pipeline or search that ends in one; the
+            features are then those that reach the machine.
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the features; by default those that the data had while fitting, if any.
+        max_features : int, default=None
+            How many to draw, the heaviest first; by default all of them in their order.
+        name : str, default=None
+            Name of the bars; by default the estimator's class.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        **kwargs : dict
+            Passed to matplotlib's `bar`.
+
+        Returns
+        -------
+        display : FeatureWeightDisplay
+            What was drawn.
+        """
+        pyplot(f"{cls.__name__}.from_estimator")
+        check_is_fitted(estimator)
+        weights = fitted(estimator, "feature_weights_", None)
+        if weights is None:
+            raise ValueError(
+                f"{type(estimator).__name__} has no feature_weights_; this display is for "
+                "SparseMinimaxProbabilityMachine."
+            )
+        return cls.from_weights(
+            weights,
+            feature_names=_names_of(estimator) if feature_names is None else feature_names,
+            max_features=max_features,
+            name=type(estimator).__name__ if name is None else name,
+            ax=ax,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_weights(
+        cls,
+        weights: ArrayLike,
+        *,
+        spread: ArrayLike | None = None,
+        feature_names: ArrayLike | None = None,
+        max_features: int | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw given weights, for instance means over several machines.
+
+        Parameters
+        ----------
+        weights : array-like of shape (n_features,)
+            Weights of the features.
+        spread : array-like of shape (n_features,), default=None
+            Half the length of an error bar for each.
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the features; by default their numbers, from 0 on.
+        max_features : int, default=None
+            How many to draw, the heaviest first; by default all of them in their order.
+        name : str, default=None
+            Name of the bars; by default "weights".
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        **kwargs : dict
+            Passed to matplotlib's `bar`.
+
+        Returns
+        -------
+        display : FeatureWeightDisplay
+            What was drawn.
+        """
+        pyplot(f"{cls.__name__}.from_weights")
+        heights = as_amounts(weights, "weights")
+        if heights.ndim != 1 or not heights.size:
+            raise ValueError(f"weights must have shape (n_features,); got shape {heights.shape}.")
+        if max_features is not None:
+            max_features = check_integer("max_features", max_features, least=1)
+        display = cls(
+            weights=heights,
+            spread=None
+            if spread is None
+            else _alike(as_amounts(spread, "spread"), heights, "spread"),
+            feature_names=None
+            if feature_names is None
+            else _alike(as_numpy(feature_names).astype(str), heights, "feature_names"),
+            max_features=max_features,
+            name="weights" if name is None else name,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw the bars.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        name : str, default=None
+            Name of the bars; by default that of the display.
+        **kwargs : dict
+            Passed to matplotlib's `bar`.
+
+        Returns
+        -------
+        display : FeatureWeightDisplay
+            The object itself.
+        """
+        ax = self.ax_ = axes_for(ax, f"{type(self).__name__}.plot")
+        self.figure_ = ax.figure
+        self.order_ = np.arange(self.weights.size)
+        if self.max_features is not None:
+            # stable, so that equal weights stay in the order of their features
+            self.order_ = np.argsort(-self.weights, kind="stable")[: self.max_features]
+        style = {"label": name or self.name, "error_kw": {"elinewidth": 1.0}, **kwargs}
+        if self.spread is not None:
+            style.setdefault("yerr", self.spread[self.order_])
+        places = np.arange(self.order_.size)
+        self.bars_ = ax.bar(places, self.weights[self.order_], **style)
+        self.equal_line_ = ax.axhline(
+            float(np.mean(self.weights)),
+            color=MUTED,
+            linestyle="--",
+            linewidth=1.2,
+            label=once(ax, "equal weights"),
+        )
+        self._name_features(ax, places)
+        ax.set(ylabel="Weight")
+        ax.set_ylim(bottom=0.0)
+        legend(ax)
+        return self
+
+    def _name_features(self, ax: Axes, places: NDArray[np.intp]) -> None:
+        ax.set_xlabel("Feature")
+        if self.feature_names is not None:
+            ax.set_xticks(places, self.feature_names[self.order_], rotation=45, ha="right")
+        elif self.max_features is not None:
+            ax.set_xticks(places, self.order_.astype(str))
+
+
+def _names_of(estimator: Any) -> Names | None:
+    """Names of the features that reach the machine, where the data had any."""
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    if not isinstance(estimator, Pipeline):
+        return getattr(estimator, "feature_names_in_", None)
+    names = getattr(estimator.steps[-1][1], "feature_names_in_", None)
+    if names is None and hasattr(estimator, "feature_names_in_"):
+        # the steps before made an array of the data; most know what became of the names
+        with suppress(AttributeError):
+            names = estimator[:-1].get_feature_names_out()
+    return names
+
+
+def _alike(values: Any, weights: Floats, name: str) -> Any:
+    if values.shape != weights.shape:
+        raise ValueError(
+            f"{name} must have one entry a feature, shape {weights.shape}; got shape "
+            f"{values.shape}."
+        )
+    return values

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.data import (
@@ -13,7 +14,11 @@ from benchmarks.data import (
     esl_mixture,
     esl_probability,
     esl_sample,
+    labelled_table,
     mixture_parts,
+    random_split,
+    two_normals,
+    twonorm,
 )
 
 
@@ -88,3 +93,62 @@ def test_three_classes_follow_their_probabilities():
             q = p[inside, k]
             error = np.sqrt((q * (1 - q)).sum()) / inside.sum()
             assert abs(np.mean(y[inside] == k) - q.mean()) < 4 * error
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "counts"),
+    [
+        ("breast_cancer_wisconsin", 9, [444, 239]),  # 683 of 699 rows are complete
+        ("ionosphere", 34, [126, 225]),
+        ("pima_diabetes", 8, [500, 268]),
+        ("sonar", 60, [97, 111]),
+        ("spambase", 57, [2788, 1813]),
+    ],
+)
+def test_tables_have_the_published_counts(name, features, counts):
+    X, y = labelled_table(name)
+    assert X.shape == (sum(counts), features)
+    np.testing.assert_array_equal(np.bincount(y), counts)
+    assert np.all(np.isfinite(X))
+
+
+def test_random_splits_are_standardised_on_their_training_part():
+    X, y = labelled_table("ionosphere")
+    split = random_split(X, y, 315, seed=3)
+    assert len(split.y_train) == 315
+    assert len(split.y_test) == 351 - 315
+    varies = X.std(axis=0) > 0
+    assert np.count_nonzero(~varies) == 1  # the second feature is 0 everywhere
+    np.testing.assert_allclose(split.X_train.mean(axis=0), 0.0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(split.X_train.std(axis=0), varies, rtol=0, atol=1e-12)
+    # undone by any affine map, the parts are the data, each row once
+    order = np.random.default_rng(3).permutation(351)
+    for part, rows in ((split.X_train, order[:315]), (split.X_test, order[315:])):
+        scale = X[order[:315]].std(axis=0) + ~varies
+        np.testing.assert_allclose(
+            part * scale + X[order[:315]].mean(axis=0), X[rows], rtol=0, atol=1e-12
+        )
+    np.testing.assert_array_equal(np.concatenate([split.y_train, split.y_test]), y[order])
+    assert not np.array_equal(random_split(X, y, 315, seed=4).y_train, split.y_train)
+
+
+def test_twonorm_is_breimans():
+    X, y = twonorm(50_000, n_noise=3, seed=1)
+    assert X.shape == (50_000, 23)
+    signs = 2 * y - 1
+    means = np.append(np.full(20, 2 / np.sqrt(20)), np.zeros(3))
+    error = 1 / np.sqrt(len(y))
+    assert np.max(np.abs((X * signs[:, None]).mean(axis=0) - means)) < 4.5 * error
+    residuals = X - signs[:, None] * means
+    assert np.max(np.abs(np.cov(residuals.T) - np.eye(23))) < 4.5 * np.sqrt(2) * error
+    bayes = np.mean((X[:, :20].sum(axis=1) > 0) == (y == 1))
+    chance = norm.cdf(2)
+    assert abs(bayes - chance) < 4 * np.sqrt(chance * (1 - chance)) * error
+
+
+def test_two_normals_have_covariances_of_their_own():
+    X, y = two_normals(20_000, 4, seed=2)
+    first, second = (np.cov(X[y == label].T) for label in (0, 1))
+    assert np.linalg.norm(first - second) > 0.5 * np.linalg.norm(first)
+    np.testing.assert_allclose(X[y == 0].mean(axis=0), 0.0, rtol=0, atol=0.1)
+    assert np.linalg.norm(X[y == 1].mean(axis=0)) > 0.3

@@ -84,24 +84,24 @@ def check_first_five(X, y, C, parametrization="symmetric"):
 
 @pytest.mark.parametrize("name", ["esl_mixture", "statlog_heart", "ionosphere"])
 def test_the_exact_choice_is_that_of_brute_force(name, load):
-    check_first_five(*some_rows(*load(name), 100), C=2.0)
+    check_first_five(*some_rows(*load(name), 80), C=2.0)
 
 
 def test_the_exact_choice_is_that_of_brute_force_on_breast_cancer():
-    check_first_five(*some_rows(*load_breast_cancer(return_X_y=True), 100), C=10.0)
+    check_first_five(*some_rows(*load_breast_cancer(return_X_y=True), 80), C=10.0)
 
 
 @pytest.mark.parametrize("parametrization", ["symmetric", "reference"])
 def test_the_exact_choice_is_that_of_brute_force_for_three_classes(parametrization):
-    X, y = some_rows(*load_iris(return_X_y=True), 60)
+    X, y = some_rows(*load_iris(return_X_y=True), 50)
     check_first_five(X, y, 5.0, parametrization)
 
 
 def test_one_step_chooses_nearly_as_well_as_refits(kind):
     n_classes, parametrization = kind
-    X, y = data(80, n_classes)
+    X, y = data(50, n_classes)
     one, exact = (
-        fit(X, y, selection=selection, parametrization=parametrization, max_import_points=8)
+        fit(X, y, selection=selection, parametrization=parametrization, max_import_points=6)
         for selection in ("one-step", "exact")
     )
     assert one.import_points_[0] == exact.import_points_[0]
@@ -115,7 +115,7 @@ def test_one_step_chooses_nearly_as_well_as_refits(kind):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("zone", [None, 1.0])
 def test_with_all_points_it_is_the_optimum_over_all_rows(n_classes, zone, C):
-    X, y = data(60, n_classes)
+    X, y = data(35, n_classes)
     found = fit(X, y, C=C, gamma=2.0, zone=zone, tol=0.0)
     full = TruncatedLogisticRegression(C=C, kernel="rbf", gamma=2.0, zone=zone, tol=1e-9).fit(X, y)
     assert found.objective_ == pytest.approx(full.objective_, rel=1e-6)
@@ -155,11 +155,10 @@ def without_points(y):
 
 
 @pytest.mark.parametrize("lag", [1, 3])
-@pytest.mark.parametrize("tol", [1e-2, 1e-3])
-@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize(("C", "tol"), [(0.1, 1e-3), (10.0, 1e-3), (10.0, 1e-2)])
 def test_the_stopping_rule_of_the_paper(lag, tol, C, kind):
     n_classes, parametrization = kind
-    X, y = data(120, n_classes)
+    X, y = data(80, n_classes)
     found = fit(
         X, y, C=C, gamma=1.0, tol=tol, n_iter_no_change=lag, parametrization=parametrization
     )
@@ -220,7 +219,7 @@ def test_a_tolerance_of_zero_goes_on_to_the_end():
 def test_the_path_goes_down(kind):
     n_classes, parametrization = kind
     X, y = data(n_classes=n_classes)
-    for selection, most in (("one-step", None), ("exact", 4), ("power", None)):
+    for selection, most in (("one-step", None), ("exact", 3), ("power", None)):
         found = fit(
             X, y, selection=selection, parametrization=parametrization, max_import_points=most
         )
@@ -243,7 +242,7 @@ def assert_same_function(one, other, X, atol=1e-7):
 @pytest.fixture(params=["one-step", "exact", "power"])
 def choosing(request, kind):
     """Number of classes, and an estimator; refits of all candidates are for few points."""
-    most = 4 if request.param == "exact" else None
+    most = 2 if request.param == "exact" else 8
     return kind[0], ImportVectorMachine(
         C=5.0, selection=request.param, parametrization=kind[1], max_import_points=most
     )
@@ -251,8 +250,8 @@ def choosing(request, kind):
 
 def test_the_order_of_rows_does_not_matter(choosing):
     n_classes, model = choosing
-    X, y = data(60, n_classes)
-    order = np.random.default_rng(1).permutation(60)
+    X, y = data(50, n_classes)
+    order = np.random.default_rng(1).permutation(50)
     plain, permuted = clone(model).fit(X, y), clone(model).fit(X[order], y[order])
     np.testing.assert_array_equal(order[permuted.import_points_], plain.import_points_)
     assert_same_function(plain, permuted, X)
@@ -402,7 +401,7 @@ def test_costs_of_three_classes_decide():
 
 
 def test_a_zone_goes_around_the_threshold_of_the_costs():
-    X, y = data(100)
+    X, y = data(50)
     found = fit(X, y, zone=1.0, costs={0: 1.0, 1: 4.0})
     middle = np.log(0.2 / 0.8)
     np.testing.assert_allclose(found.zone_, expit([middle - 1.0, middle + 1.0]), rtol=1e-12)
@@ -458,18 +457,18 @@ def test_as_many_candidates_as_rows_are_all_rows():
 
 @pytest.mark.parametrize("n_candidates", [1, 2, 5])
 def test_rows_that_are_chosen_already_do_not_end_the_growth(n_candidates):
-    X, y = data(60)
-    for seed in range(5):
+    X, y = data(35)
+    for seed in range(3):
         found = fit(
             X,
             y,
             gamma=20.0,  # each row has something to add
             n_candidates=n_candidates,
-            max_import_points=40,
+            max_import_points=30,
             tol=0.0,
             random_state=seed,
         )
-        assert len(found.import_points_) == 40
+        assert len(found.import_points_) == 30
 
 
 def test_many_candidates_come_close_to_all_rows():
@@ -671,8 +670,8 @@ def test_memory_is_that_of_rows_times_points(selection):
     peak = peak_of(lambda: model.fit(X, y))
     assert len(model.import_points_) == q
     assert peak < 8 * n * (m + q)
-    # room for 32 columns, those of ten finalists, kernel factors and vectors
-    assert peak < 8 * n * 4 * q
+    # room for 32 columns, those of the finalists, kernel factors and vectors
+    assert peak < 8 * n * 5 * q
 
 
 def test_no_kernel_matrix_of_all_rows():
@@ -723,17 +722,18 @@ def test_a_million_kernel_values_are_still_in_double_precision(monkeypatch):
 
 # ------------------------------------------------------------- criterion and gap, from outside
 
+# With a limit on the points, for speed; all that is not asked for here is the default.
 SETTINGS = {
     "plain": {},
     "no intercept": {"fit_intercept": False},
     "large C": {"C": 1e4},
     "small C": {"C": 1e-3},
-    "all points": {"tol": 0.0, "gamma": 1.0},
+    "all points": {"tol": 0.0, "gamma": 2.0, "max_import_points": None},
     "blocks": {"block_size": 4},
     "power": {"selection": "power"},
-    "removal": {"removal": True, "tol": 1e-4, "C": 20.0},
+    "removal": {"removal": True, "tol": 1e-4, "C": 20.0, "max_import_points": 8},
     "zone": {"zone": 1.0},
-    "zone, removal": {"zone": 0.5, "removal": True, "tol": 1e-4},
+    "zone, removal": {"zone": 0.5, "removal": True, "tol": 1e-4, "max_import_points": 6},
     "zone, no intercept": {"zone": 1.0, "fit_intercept": False},
     "early": {"early_stopping": True, "random_state": 0},
     "candidates": {"n_candidates": 20, "random_state": 0},
@@ -766,13 +766,14 @@ def losses(found, y, scores):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_criterion_from_the_coefficients(name, kind):
     n_classes, parametrization = kind
-    X, y = data(100, n_classes)
-    weight = np.random.default_rng(0).uniform(0.3, 2.0, 100)
-    found = fit(X, y, weight, parametrization=parametrization, **{"gamma": 0.6, **SETTINGS[name]})
+    X, y = data(70, n_classes)
+    weight = np.random.default_rng(0).uniform(0.3, 2.0, 70)
+    settings = {"gamma": 0.6, "max_import_points": 10, **SETTINGS[name]}
+    found = fit(X, y, weight, parametrization=parametrization, **settings)
     K = kernel_matrix(found, X)
     S, a = found.import_points_, found.dual_coef_
     scores = K[:, S] @ a.T + found.intercept_
-    reported = found.decision_function(X).reshape(100, -1)
+    reported = found.decision_function(X).reshape(70, -1)
     np.testing.assert_allclose(reported, scores, rtol=1e-9, atol=1e-9)
     n_outputs = 1 if n_classes == 2 else n_classes
     assert a.shape == (n_outputs, S.size)
@@ -794,9 +795,10 @@ def test_the_criterion_from_the_coefficients(name, kind):
 @pytest.mark.parametrize("name", ["plain", "no intercept", "small C", "blocks", "removal", "power"])
 def test_the_model_is_the_optimum_on_its_points(name, kind):
     n_classes, parametrization = kind
-    X, y = data(100, n_classes)
-    weight = np.random.default_rng(0).uniform(0.3, 2.0, 100)
-    found = fit(X, y, weight, parametrization=parametrization, **{"gamma": 0.6, **SETTINGS[name]})
+    X, y = data(70, n_classes)
+    weight = np.random.default_rng(0).uniform(0.3, 2.0, 70)
+    settings = {"gamma": 0.6, "max_import_points": 10, **SETTINGS[name]}
+    found = fit(X, y, weight, parametrization=parametrization, **settings)
     K = kernel_matrix(found, X)
     plain = Plain(K, y, found.C, weight, found.fit_intercept, parametrization)
     value, _ = plain.fit(found.import_points_.tolist())
@@ -1057,7 +1059,7 @@ def test_symmetric_scores_sum_to_zero():
 
 
 def test_caps_of_three_classes():
-    X, y = data(60, 3)
+    X, y = data(40, 3)
     caps = {0: 0.6, 1: 0.8, 2: 0.9}
     found = fit(X, y, zone=caps, tol=0.0, gamma=1.0)
     np.testing.assert_allclose(found.zone_, [0.6, 0.8, 0.9])
@@ -1388,9 +1390,9 @@ def callbacks():
 
 
 LISTENED = {
-    "plain": {},
-    "blocks": {"block_size": 3},
-    "removal": {"removal": True, "C": 20.0, "tol": 1e-4, "max_import_points": 12},
+    "plain": {"tol": 1e-2},
+    "blocks": {"tol": 1e-2, "block_size": 3},
+    "removal": {"removal": True, "C": 20.0, "tol": 1e-4, "max_import_points": 8},
     "early stopping": {"early_stopping": True, "random_state": 0, "C": 20.0},
 }
 

@@ -34,7 +34,7 @@ KINDS = {
 
 def search_of(**parameters):
     """A search that is quick, where nothing else is said."""
-    return ImportVectorMachineCV(**{"Cs": CS, "tol": 1e-2, "random_state": 0, **parameters})
+    return ImportVectorMachineCV(**{"Cs": CS, "tol": 2e-2, "random_state": 0, **parameters})
 
 
 def everything(n):
@@ -66,7 +66,7 @@ def by_hand(K, y, test, K_test, Cs, tol, lag, parametrization):
 
     def record(C, value):
         full = np.zeros((len(test), plain.own.shape[1]))
-        full[:, plain.free] = np.column_stack([K_test[:, S], np.ones(len(test))]) @ A
+        full[:, plain.free] = K_test[:, S] @ A[:-1] + A[-1]
         score = -log_loss(test, softmax(full, axis=1))
         records.append((C, len(S), value, score))
 
@@ -83,12 +83,13 @@ def by_hand(K, y, test, K_test, Cs, tol, lag, parametrization):
     return records, S
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("lag", [1, 2])
+@pytest.mark.parametrize(
+    ("kind", "lag"), [("binary", 1), ("binary", 2), ("symmetric", 1), ("reference", 1)]
+)
 def test_the_path_is_that_of_the_paper(kind, lag):
     n_classes, parametrization = KINDS[kind]
-    X, y = data(60, n_classes)
-    train, test = np.arange(0, 36), np.arange(36, 60)
+    X, y = data(54, n_classes)
+    train, test = np.arange(0, 30), np.arange(30, 54)
     found = ImportVectorMachineCV(
         Cs=CS,
         cv=[(train, test)],
@@ -188,7 +189,7 @@ def test_one_c_is_a_plain_fit():
     X, y = data(80)
     for parameters in ({}, {"n_candidates": 10}, {"removal": True, "tol": 1e-4}, {"zone": 1.0}):
         found = search_of(Cs=[3.0], **parameters).fit(X, y)
-        plain = ImportVectorMachine(3.0, **{"tol": 1e-2, "random_state": 0, **parameters})
+        plain = ImportVectorMachine(3.0, **{"tol": 2e-2, "random_state": 0, **parameters})
         plain.fit(X, y)
         if "n_candidates" not in parameters:  # which are other draws
             np.testing.assert_array_equal(found.import_points_, plain.import_points_)
@@ -261,7 +262,7 @@ def test_scorers(scoring):
     train, test = np.arange(50), np.arange(50, 80)
     costs = {0: 1.0, 1: 3.0}
     found = search_of(Cs=[2.0], cv=[(train, test)], scoring=scoring, costs=costs).fit(X, y)
-    plain = ImportVectorMachine(2.0, tol=1e-2, costs=costs).fit(X[train], y[train])
+    plain = ImportVectorMachine(2.0, tol=2e-2, costs=costs).fit(X[train], y[train])
 
     def cost(estimator, X, y):
         return -expected_cost(y, estimator.predict(X), costs=costs)
@@ -372,7 +373,7 @@ def test_weights_reach_the_scorer():
     found = clone(search).fit(X, y, weight)
     for given in heard:
         np.testing.assert_array_equal(given, weight[test])
-    plain = ImportVectorMachine(tol=1e-2).fit(X[train], y[train], weight[train])
+    plain = ImportVectorMachine(tol=2e-2).fit(X[train], y[train], weight[train])
     expected = accuracy_score(y[test], plain.predict(X[test]), sample_weight=weight[test])
     assert found.scores_.item() == pytest.approx(expected, rel=1e-12)
     named = clone(search).set_params(scoring="accuracy").fit(X, y, weight)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedShuffleSplit
 
 from grayzone._validation import check_number
 
@@ -28,8 +27,9 @@ def split_rows(
             f"Holding rows out takes two rows of each class; class "
             f"{classes[int(np.argmin(counts))]!r} has {counts.min()}."
         )
-    n_out = max(int(np.ceil(share * codes.size)), len(classes))
-    n_out = min(n_out, codes.size - len(classes))
-    splitter = StratifiedShuffleSplit(n_splits=1, test_size=n_out, random_state=rng)
-    train, out = next(splitter.split(codes, codes))
-    return np.sort(train), np.sort(out)
+    held_out = np.zeros(codes.size, dtype=bool)
+    for code, count in enumerate(counts):
+        # at least one row of each class on either side
+        n_out = min(max(round(share * count), 1), count - 1)
+        held_out[rng.permutation(np.flatnonzero(codes == code))[:n_out]] = True
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)

@@ -225,7 +225,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         X, y = validate_data(self, X, y, **self._accepted())
         rows = label_rows(X, y, sample_weight, self.class_weight)
         rng = check_random_state(self.random_state)
-        with own_threads(), fit_progress(self, "round", self.max_import_points) as report:
+        with own_threads(), fit_progress(self, "round", self._most_rounds()) as report:
             machine = Machine(self, rows, self._split(rows, rng) if self.early_stopping else None)
             growth = machine.growth(1.0 / self.C, rng)
             watch = _Watch(self, machine, growth) if self.early_stopping else None
@@ -260,6 +260,12 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         check_integer("n_iter_no_change", self.n_iter_no_change, least=1)
         check_choice("parametrization", self.parametrization, ("symmetric", "reference"))
         check_fraction(self.validation_fraction)
+
+    def _most_rounds(self) -> int | None:
+        """How many rounds there can be, where that is known."""
+        if self.max_import_points is None or self.removal:
+            return None
+        return -(-self.max_import_points // self.block_size)
 
     def _rules(self) -> Rules:
         return Rules(

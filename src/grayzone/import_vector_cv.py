@@ -228,6 +228,7 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
             sample_weight = check_weights(sample_weight, len(y))
         validate_data(model, X, skip_check_array=True)  # tells it the number of features
         whole = label_rows(X, y, sample_weight, self.class_weight)
+        machine = Machine(model, whole, None)  # checks the kernel, before it is split
         rows = FoldedRows(X, y, sample_weight, self.kernel == "precomputed")
         rng = check_random_state(self.random_state)
         folds = rows.folds(self._splits(whole, rng))
@@ -240,7 +241,7 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
         self.C_ = float(Cs[best])
         if self.refit:
             with own_threads():
-                self._adopt(model, Machine(model, whole, None), Cs[: best + 1], seed)
+                self._adopt(model, machine, Cs[: best + 1], seed)
         return self
 
     def _model(self) -> ImportVectorMachine:

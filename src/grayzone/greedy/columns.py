@@ -116,9 +116,9 @@ class KernelColumns:
                     tile = self._tile(a, b, right[c : c + _COLUMNS])
                     total[:, c : c + _COLUMNS] += left @ tile
                     if squares is not None:
-                        np.multiply(tile, tile, out=tile)
                         weights = squares[a:b].astype(self.dtype, copy=False).T
-                        square[:, c : c + _COLUMNS] += weights @ tile
+                        # not in place: a tile may belong to a kernel function of the user
+                        square[:, c : c + _COLUMNS] += weights @ (tile * tile)
             return total, square
 
         parts = split(n_rows, part, worth=self._threads and n_rows * m > WORTH_A_THREAD)

@@ -14,7 +14,14 @@ from grayzone.designs import DenseDesign
 from grayzone.greedy.basis import NewtonBasis
 from grayzone.greedy.columns import KernelColumns
 from grayzone.greedy.refit import Fitted, refit
-from grayzone.greedy.scores import NewtonScores, Scores, one_step, score, score_by_power
+from grayzone.greedy.scores import (
+    NewtonScores,
+    Scores,
+    enough_power,
+    one_step,
+    score,
+    score_by_power,
+)
 from grayzone.solvers import Problem
 from grayzone.solvers._start import prior_coef
 from grayzone.solvers.features import indefinite
@@ -152,15 +159,23 @@ class Growth:
     # ------------------------------------------------------------------------------------------
 
     def _candidates(self) -> Array:
-        m = self.rules.n_candidates
-        if m is None or m >= self.n_rows:
+        m, power = self.rules.n_candidates, self.basis.power[: self.n_rows]
+        if m is None:
             return np.arange(self.n_rows)
-        return np.sort(self.rng.choice(self.n_rows, m, replace=False))
+        # among those that are not spanned yet, for a draw of others only would end the growth
+        left = np.flatnonzero(
+            enough_power(power, self._diagonal[: self.n_rows], self.columns.dtype)
+        )
+        if m >= left.size:
+            return left
+        return np.sort(self.rng.choice(left, m, replace=False))
 
     def _add(self) -> bool:
         """Add a block of points and refit; False where no candidate adds anything."""
+        self._check_definite()
         points = self._candidates()
-        self._check_definite(points)
+        if not points.size:
+            return False
         how = score_by_power if self.rules.selection == "power" else score
         found: Scores = how(self.fitted, self.basis, self.columns, points, self._diagonal)
         before, size = self.fitted, min(self.rules.block_size, self._room())
@@ -239,16 +254,20 @@ class Growth:
     def _tie_break(self, found: Scores, values: Array) -> int:
         """Place of the least value; of several within rounding, that of the first row in value."""
         best = float(np.min(values))
-        near = np.flatnonzero(values <= best + _TIE * abs(best))
+        # what is left of a nearly spanned column has few digits, and so has what it gains
+        diagonal = np.abs(self._diagonal[found.points])
+        rounding = _ROUNDING * (1.0 + diagonal / np.maximum(found.power, 1e-300))
+        slack = (_TIE + rounding) * abs(best) + _ROUNDING * self.fitted.objective
+        near = np.flatnonzero(values <= best + slack)
         if near.size == 1 or self.columns.precomputed:
             return int(near[0])
         rows = self.columns.X[self.columns.rows[found.points[near]]]
         dense = rows.toarray() if sp.issparse(rows) else rows
         return int(near[np.lexsort(dense.T[::-1])[0]])
 
-    def _check_definite(self, points: Array) -> None:
+    def _check_definite(self) -> None:
         scale = float(np.max(np.abs(self._diagonal), initial=0.0))
-        least = float(np.min(self.basis.power[points]))
+        least = float(np.min(self.basis.power))
         if least < -1e-6 * scale:
             raise indefinite(f"a row has {least:.2e} left of its square norm")
 
@@ -268,7 +287,7 @@ class Growth:
         wide = np.zeros((n_outputs, p, n_outputs, q))
         for k in range(n_outputs):
             wide[k, :q, k] = inverse_factor
-        solved = self.fitted.solve(wide.reshape(n_outputs * p, -1))
+        solved = self.fitted.solve(wide.reshape(n_outputs * p, n_outputs * q))
         solved = solved.reshape(n_outputs, p, n_outputs, q)[:, :q]
         block = np.einsum("aj,kalj->jkl", inverse_factor, solved)
         return 0.5 * np.einsum("jk,jk->j", a, np.linalg.solve(block, a[:, :, None])[:, :, 0])

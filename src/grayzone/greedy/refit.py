@@ -60,7 +60,7 @@ class Fitted:
 
 def refit(problem: Problem, start: Array, above: float = np.inf) -> Fitted | None:
     """Minimise from start coefficients; None once the minimum is known to be ``above`` that."""
-    if np.any(np.isfinite(problem.loss.floor)):
+    if start.size and np.any(np.isfinite(problem.loss.floor)):
         return _refit_with_kinks(problem, start)
     coef, scores = start, problem.design.scores(start)
     u = problem.margins.margin(scores)

@@ -30,6 +30,11 @@ Array = Any
 _LEAST_POWER = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}
 
 
+def enough_power(power: Array, diagonal: Array, dtype: Any) -> Array:
+    """Whether points have enough residual power to add something."""
+    return power > _LEAST_POWER[dtype] * diagonal
+
+
 @dataclass
 class Scores:
     """Candidates and their slopes: for the choice by power, which no second derivative enters."""
@@ -43,7 +48,7 @@ class Scores:
     def limit(self, power: Array, diagonal: Array, dtype: Any) -> None:
         """Leave only candidates that have enough of the residual power of all rows."""
         self.power = power[self.points]
-        self.eligible &= self.power > _LEAST_POWER[dtype] * diagonal[self.points]
+        self.eligible &= enough_power(self.power, diagonal[self.points], dtype)
 
     def gains(self) -> Array:
         """What each candidate promises, -inf for those that add nothing: |slope|^2 / power."""
@@ -137,7 +142,8 @@ def score(
     for k in range(n_outputs):
         cross[k, : basis.size, :, k] += penalty * found.at.T
     cross = cross.reshape(n_outputs * p, points.size, n_outputs)
-    solved = fitted.solve(cross.reshape(n_outputs * p, -1)).reshape(cross.shape)
+    solved = fitted.solve(cross.reshape(n_outputs * p, points.size * n_outputs))
+    solved = solved.reshape(cross.shape)
     curvature = _symmetric(squares, n_outputs)
     curvature += penalty * diagonal[points, None, None] * eye
     curvature -= np.einsum("ami,amj->mij", cross, solved)
@@ -192,7 +198,8 @@ def one_step(
     moved = shift[:, None] - np.einsum("ami,mi->am", found.solved[:, chosen], steps)
     moved = fitted.coef[:, :, None] + moved.reshape(n_outputs, p, chosen.size)
     K = columns.column(found.points[chosen])
-    spanned = problem.design.scores(moved.transpose(2, 0, 1).reshape(-1, p))
+    side_by_side = moved.transpose(2, 0, 1).reshape(chosen.size * n_outputs, p)
+    spanned = problem.design.scores(side_by_side)
     scores = spanned.T.reshape(chosen.size, n_outputs, n) + K[:n].T[:, None] * steps[:, :, None]
     losses = problem.loss.value(problem.margins.margin(scores.transpose(0, 2, 1)))
     coefs = np.empty((chosen.size, n_outputs, p + 1))

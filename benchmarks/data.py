@@ -1,6 +1,8 @@
 """Data for the benchmarks: real sets and mixtures from disk, and generated problems."""
 
+import csv
 import functools
+import gzip
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +22,11 @@ KRUMMHOLZ_SHARE = 20_510 / 232_350
 HELD_OUT_ROWS = 10_000
 TWONORM_FEATURES = 20
 MIXTURE_ROWS = 100_000  # training rows that are drawn at once, so that smaller subsets are nested
+IJCNN1_FIRST = 35_000  # of the training rows, which LIBSVM offers as a file of their own
+# A cluster of negatives between two of positives, one near and one far, at these places.
+FLANKED_CENTRES = np.array([[0.0, 0.0], [2.0, 0.0], [-6.0, 4.0]])
+FLANKED_SHARES = np.array([0.5, 0.3, 0.2])
+FLANKED_SCALE = 0.8
 # Corners of an equilateral triangle, the first two being the book's.
 CLASS_MEANS = np.array([[1.0, 0.0], [0.0, 1.0], [(1 - 3**0.5) / 2, (1 - 3**0.5) / 2]])
 
@@ -153,6 +160,47 @@ def ijcnn1_parts(n_rows: int) -> Parts:
     return Parts(X[train], y[train], X_other[valid], y_other[valid], X_other[test], y_other[test])
 
 
+def covtype_ordered() -> Split:
+    """Class 2 against the rest, in the original order: the first 90 %, and the last 10 %.
+
+    Features are standardised on the first part.
+    """
+    raw, classes = covtype()
+    return _standardised(_in_order(raw.astype(np.float64), (classes == 2).astype(np.int64), 0.9))
+
+
+def ijcnn1_ordered(repeated: bool = False) -> Split:
+    """IJCNN 2001, as scaled by LIBSVM, its training file before its test file: 80 %, and 20 %.
+
+    Parameters
+    ----------
+    repeated : bool, default=False
+        Whether the two parts of the training file, which LIBSVM offers as files of their own,
+        follow: the 191,681 rows of Le Roux (2017), of which 49,990 occur twice.
+    """
+    with np.load(data_file("ijcnn1.npz")) as arrays:
+        parts = [(arrays[f"X_{k}"], arrays[f"y_{k}"]) for k in ("train", "test")]
+    if repeated:
+        X, y = parts[0]
+        parts += [(X[:IJCNN1_FIRST], y[:IJCNN1_FIRST]), (X[IJCNN1_FIRST:], y[IJCNN1_FIRST:])]
+    X, y = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return _in_order(X.astype(np.float64), (y == 1).astype(np.int64), 0.8)
+
+
+def mnist() -> Split:
+    """Load the digits, 60,000 and 10,000: pixels between 0 and 1 in single precision."""
+    with np.load(data_file("mnist.npz")) as arrays:
+        X_train, X_test = (arrays[k] / np.float32(255) for k in ("X_train", "X_test"))
+        y_train, y_test = (arrays[k].astype(np.int64) for k in ("y_train", "y_test"))
+    return Split(X_train, y_train, X_test, y_test)
+
+
+def _in_order(X: np.ndarray, y: np.ndarray, share: float) -> Split:
+    """Divide rows into the first ones, this share of them, and the others."""
+    n = round(share * len(y))
+    return Split(X[:n], y[:n], X[n:], y[n:])
+
+
 def mixture_parts(n_rows: int) -> Parts:
     """Samples of the ESL mixture.
 
@@ -237,6 +285,44 @@ def labelled_table(name: str) -> tuple[np.ndarray, np.ndarray]:
     table = np.genfromtxt(data_file(f"{name}.csv"), delimiter=",", skip_header=1)
     table = table[~np.isnan(table).any(axis=1)]
     return table[:, :-1], table[:, -1].astype(np.int64)
+
+
+@functools.cache
+def bank_marketing() -> tuple[np.ndarray, np.ndarray]:
+    """Load the bank's calls: 7 numbers, then a column of 0 and 1 for each value of 9 others."""
+    with gzip.open(data_file("bank_marketing.csv.gz"), "rt", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    *columns, labels = (np.array(column) for column in zip(*rows, strict=True))
+    numbers, indicators = [], []
+    for column in columns:
+        try:
+            numbers.append(column.astype(np.float64))
+        except ValueError:
+            indicators += [(column == value).astype(np.float64) for value in np.unique(column)]
+    return np.column_stack(numbers + indicators), labels.astype(np.int64)
+
+
+def thinned(
+    X: np.ndarray, y: np.ndarray, n_negatives: int, ratio: int, seed: int | Sequence[int] = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw an unbalanced subset: so many negatives, and a positive for each `ratio` of them."""
+    rng = np.random.default_rng(seed)
+    counts = (n_negatives, n_negatives // ratio)
+    rows = [rng.permutation(np.flatnonzero(y == k))[:n] for k, n in enumerate(counts)]
+    rows = np.sort(np.concatenate(rows))
+    return X[rows], y[rows]
+
+
+def flanked(n: int, seed: int | Sequence[int] = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Draw a plane in which positives lie on two sides of the negatives, near and far.
+
+    No straight line divides them: to find the near positives and to find the far ones takes two
+    directions. The classes are equally likely; all clusters are normal, with deviation .8.
+    """
+    rng = np.random.default_rng(seed)
+    cluster = rng.choice(len(FLANKED_SHARES), size=n, p=FLANKED_SHARES)
+    X = FLANKED_CENTRES[cluster] + rng.normal(scale=FLANKED_SCALE, size=(n, 2))
+    return X, (cluster > 0).astype(np.int64)
 
 
 def random_split(

@@ -6,17 +6,27 @@ from scipy.stats import norm
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.data import (
+    FLANKED_CENTRES,
+    FLANKED_SCALE,
+    FLANKED_SHARES,
+    bank_marketing,
     class_centres,
     class_mixture,
     class_probabilities,
+    covtype,
+    covtype_ordered,
     data_file,
     esl_grid,
     esl_mixture,
     esl_probability,
     esl_sample,
+    flanked,
+    ijcnn1_ordered,
     labelled_table,
     mixture_parts,
+    mnist,
     random_split,
+    thinned,
     two_normals,
     twonorm,
 )
@@ -99,10 +109,12 @@ def test_three_classes_follow_their_probabilities():
     ("name", "features", "counts"),
     [
         ("breast_cancer_wisconsin", 9, [444, 239]),  # 683 of 699 rows are complete
+        ("german_credit_numeric", 24, [700, 300]),
         ("ionosphere", 34, [126, 225]),
         ("pima_diabetes", 8, [500, 268]),
         ("sonar", 60, [97, 111]),
         ("spambase", 57, [2788, 1813]),
+        ("statlog_heart", 13, [150, 120]),
     ],
 )
 def test_tables_have_the_published_counts(name, features, counts):
@@ -152,3 +164,72 @@ def test_two_normals_have_covariances_of_their_own():
     assert np.linalg.norm(first - second) > 0.5 * np.linalg.norm(first)
     np.testing.assert_allclose(X[y == 0].mean(axis=0), 0.0, rtol=0, atol=0.1)
     assert np.linalg.norm(X[y == 1].mean(axis=0)) > 0.3
+
+
+def test_bank_marketing_has_numbers_and_indicators():
+    X, y = bank_marketing()
+    assert X.shape == (45_211, 51)
+    np.testing.assert_array_equal(np.bincount(y), [39_922, 5_289])
+    indicators = X[:, 7:]
+    assert set(np.unique(indicators)) == {0.0, 1.0}
+    np.testing.assert_array_equal(indicators.sum(axis=1), 9.0)  # one for each of nine attributes
+    assert np.all(indicators.any(axis=0))
+    np.testing.assert_array_equal(X[0, :7], [58, 2143, 5, 261, 1, -1, 0])
+
+
+def test_covtype_in_order():
+    split = covtype_ordered()
+    raw, classes = covtype()
+    n = 522_911  # nine tenths of 581,012
+    assert len(split.y_train) == n
+    np.testing.assert_array_equal(np.concatenate([split.y_train, split.y_test]), classes == 2)
+    np.testing.assert_allclose(split.X_train.mean(axis=0), 0.0, rtol=0, atol=1e-9)
+    mean, scale = raw[:n, 0].mean(), raw[:n, 0].std()
+    np.testing.assert_allclose(split.X_test[:, 0], (raw[n:, 0] - mean) / scale, rtol=0, atol=1e-9)
+
+
+def test_ijcnn1_in_order():
+    once, twice = ijcnn1_ordered(), ijcnn1_ordered(repeated=True)
+    assert len(once.y_train) + len(once.y_test) == 49_990 + 91_701
+    assert len(twice.y_train) + len(twice.y_test) == 191_681
+    assert len(once.y_train) == 113_353
+    assert len(twice.y_train) == 153_345
+    X, y = (np.concatenate(pair) for pair in ((once[0], once[2]), (once[1], once[3])))
+    X_all, y_all = (np.concatenate(pair) for pair in ((twice[0], twice[2]), (twice[1], twice[3])))
+    assert y.sum() == 4_853 + 8_712
+    order = np.append(np.arange(141_691), np.arange(49_990))
+    np.testing.assert_array_equal(y_all, y[order])
+    np.testing.assert_array_equal(X_all, X[order])
+
+
+def test_mnist_is_scaled_and_complete():
+    split = mnist()
+    assert split.X_train.shape == (60_000, 784)
+    assert split.X_train.dtype == split.X_test.dtype == np.float32
+    assert (split.X_train.min(), split.X_train.max()) == (0.0, 1.0)
+    np.testing.assert_array_equal(np.bincount(split.y_train)[[0, 9]], [5_923, 5_949])
+    np.testing.assert_array_equal(np.bincount(split.y_test)[[0, 9]], [980, 1_009])
+    # as the paper counts them
+    assert np.count_nonzero(~split.X_train.any(axis=0)) == 67
+
+
+def test_thinned_sets_are_as_unbalanced_as_asked_for():
+    X, y = labelled_table("spambase")
+    few, labels = thinned(X, y, 1_000, 20, seed=1)
+    np.testing.assert_array_equal(np.bincount(labels), [1_000, 50])
+    known = {(*row, label) for row, label in zip(X.tolist(), y.tolist(), strict=True)}
+    assert all((*row, k) in known for row, k in zip(few.tolist(), labels.tolist(), strict=True))
+    assert not np.array_equal(thinned(X, y, 1_000, 20, seed=2)[0], few)
+
+
+def test_flanked_clusters_have_their_places():
+    X, y = flanked(40_000, seed=1)
+    error = 1 / np.sqrt(len(y))
+    assert abs(y.mean() - 0.5) < 4 * 0.5 * error
+    negatives = X[y == 0]
+    assert np.max(np.abs(negatives.mean(axis=0))) < 4.5 * FLANKED_SCALE * np.sqrt(2) * error
+    np.testing.assert_allclose(np.cov(negatives.T), FLANKED_SCALE**2 * np.eye(2), atol=0.03)
+    share = FLANKED_SHARES[2] / FLANKED_SHARES[1:].sum()
+    # the two clusters of positives are 8.9 apart: five deviations around one end before the other
+    far = np.linalg.norm(X[y == 1] - FLANKED_CENTRES[2], axis=1) < 4.0
+    assert abs(far.mean() - share) < 4 * np.sqrt(share * (1 - share) * 2) * error

@@ -12,6 +12,10 @@ from grayzone import (
     BayesDecisionClassifier,
     ImportVectorMachine,
     ImportVectorMachineCV,
+    MinimaxProbabilityMachine,
+    SparseMinimaxProbabilityMachine,
+    TightBoundClassifier,
+    TightBoundLogisticRegression,
     TruncatedLogisticRegression,
     TruncatedLogisticRegressionCV,
 )
@@ -35,23 +39,30 @@ ESTIMATORS = [
     TruncatedLogisticRegressionCV(Cs=3, cv=3, zones=(0.5, 1.0)),
     TruncatedLogisticRegressionCV(Cs=[0.1, 10.0], zones=(0.5, None), cv=2, kernel="rbf"),
     ImportVectorMachine(),
-    # few points where that is all the same: checks fit many models
+    # few points where that is all the same: the checks fit hundreds of models
     ImportVectorMachine(max_import_points=6, parametrization="reference"),
     ImportVectorMachine(max_import_points=6, kernel="poly"),
-    ImportVectorMachine(max_import_points=6, kernel="poly", parametrization="reference"),
     ImportVectorMachine(kernel="linear"),
     ImportVectorMachine(kernel="linear", parametrization="reference"),
-    ImportVectorMachine(selection="power"),
-    ImportVectorMachine(max_import_points=6, selection="power", parametrization="reference"),
-    ImportVectorMachine(block_size=3),
+    ImportVectorMachine(max_import_points=6, selection="power"),
+    ImportVectorMachine(max_import_points=6, block_size=3, parametrization="reference"),
     ImportVectorMachine(max_import_points=6, removal=True),
-    ImportVectorMachine(max_import_points=6, removal=True, parametrization="reference"),
-    ImportVectorMachine(max_import_points=6, zone=1.0),
-    ImportVectorMachine(kernel="linear", zone=1.0),
+    ImportVectorMachine(max_import_points=3, zone=1.0),
+    ImportVectorMachine(max_import_points=3, zone=1.0, kernel="linear"),
     ImportVectorMachine(max_import_points=6, fit_intercept=False, class_weight="balanced"),
-    ImportVectorMachineCV(Cs=3, max_import_points=6),
-    ImportVectorMachineCV(Cs=2, cv=2, max_import_points=4, parametrization="reference"),
-    ImportVectorMachineCV(Cs=2, kernel="linear", selection="power", removal=True),
+    ImportVectorMachineCV(Cs=2, max_import_points=3),
+    ImportVectorMachineCV(Cs=2, cv=2, max_import_points=3, parametrization="reference"),
+    ImportVectorMachineCV(Cs=2, kernel="linear", max_import_points=3, removal=True),
+    MinimaxProbabilityMachine(),
+    MinimaxProbabilityMachine(costs="balanced", cv=None),
+    MinimaxProbabilityMachine(kernel="rbf"),
+    SparseMinimaxProbabilityMachine(n_bases=5),
+    SparseMinimaxProbabilityMachine(n_bases=3, basis="poly", gamma="width", stopping=None),
+    # with reject_cost, predict may return a label that is no class
+    TightBoundLogisticRegression(),
+    TightBoundLogisticRegression(solver="direct"),
+    TightBoundLogisticRegression(n_bounds=1),
+    TightBoundClassifier(LogisticRegression()),
     BayesDecisionClassifier(LogisticRegression()),
     BayesDecisionClassifier(TruncatedLogisticRegression()),
 ]
@@ -61,10 +72,12 @@ ESTIMATORS = [
 # LogisticRegression(fit_intercept=False) fails it, too. So do polynomials of odd degree.
 THROUGH_THE_ORIGIN = [
     (estimator, check)
-    for kernel in ("linear", "poly")
-    for estimator, check in estimator_checks_generator(
-        TruncatedLogisticRegression(kernel=kernel, fit_intercept=False)
+    for model in (
+        TruncatedLogisticRegression(fit_intercept=False),
+        TruncatedLogisticRegression(kernel="poly", fit_intercept=False),
+        TightBoundLogisticRegression(fit_intercept=False),
     )
+    for estimator, check in estimator_checks_generator(model)
     if check.func.__name__ != "check_class_weight_classifiers"
 ]
 

@@ -355,6 +355,36 @@ def test_weights_times_c_are_what_counts():
     np.testing.assert_allclose(other.objective_path_, 4.0 * one.objective_path_, rtol=1e-9)
 
 
+@pytest.mark.parametrize("factor", [1e-12, 1e12])
+def test_the_kernel_times_c_is_what_counts(factor, kind):
+    n_classes, parametrization = kind
+    X, y = data(50, n_classes)
+    K = gaussian_kernel(X, X, 0.6)
+    settings = {"kernel": "precomputed", "parametrization": parametrization}
+    one = fit(K, y, C=2.0, **settings)
+    other = fit(factor * K, y, C=2.0 / factor, **settings)
+    np.testing.assert_array_equal(other.import_points_, one.import_points_)
+    np.testing.assert_allclose(other.objective_path_, one.objective_path_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0], ids=["separable", "noisy"])
+@pytest.mark.parametrize(("C", "zone"), [(1e-12, None), (1e12, None), (1e-12, 1.0), (1e6, 1.0)])
+def test_extreme_penalties(C, noise, zone, kind):
+    n_classes, parametrization = kind
+    X, y = data(40, n_classes, noise=noise)
+    found = fit(X, y, C=C, zone=zone, parametrization=parametrization, max_import_points=4)
+    path = np.array([found.objective_path_[0], *found.objective_path_])
+    assert np.isfinite(path).all()
+    assert np.all(np.diff(path) <= 1e-8 * path[1:])
+    proba = found.predict_proba(X)
+    assert np.isfinite(proba).all()
+    if C < 1.0:
+        np.testing.assert_allclose(proba, np.tile(np.bincount(y) / 40, (40, 1)), atol=1e-3)
+    else:
+        assert np.isfinite(found.dual_coef_).all()
+        assert found.score(X, y) > 0.1 + np.bincount(y).max() / 40
+
+
 def test_class_weights_are_sample_weights():
     X, y = data(80, 3)
     per_class = {0: 1.0, 1: 3.0, 2: 0.5}
@@ -532,6 +562,7 @@ def hold_out(monkeypatch, train, out):
 def test_the_model_with_the_least_held_out_loss_is_kept(kind):
     n_classes, parametrization = kind
     X, y = data(150, n_classes, noise=1.0)
+    sizes = []
     for seed in range(4):
         found = fit(
             X,
@@ -544,11 +575,14 @@ def test_the_model_with_the_least_held_out_loss_is_kept(kind):
             parametrization=parametrization,
             random_state=seed,
         )
-        path, best = found.validation_path_, int(np.argmin(found.validation_path_))
+        path, size = found.validation_path_, len(found.import_points_)
         assert path.shape == found.objective_path_.shape == (found.n_iter_,)
-        assert len(found.import_points_) == best + 1
-        assert found.objective_ == found.objective_path_[best]
-        assert len(path) == best + 1 + 4  # and so many more were looked at
+        assert len(path) == size + 4  # so many more were looked at
+        sizes.append(size)
+        if size:  # no point at all may be best, too
+            assert size == 1 + np.argmin(path)
+            assert found.objective_ == found.objective_path_[size - 1]
+    assert np.count_nonzero(sizes) >= 2
 
 
 def test_held_out_losses_are_those_of_plain_fits(monkeypatch, kind):

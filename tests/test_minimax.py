@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import pairwise
 from sklearn.model_selection import KFold, LeaveOneOut
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.utils import check_random_state
 
 import grayzone.minimax as module
 from grayzone import MinimaxProbabilityMachine
@@ -26,7 +27,7 @@ from grayzone._moments import mean_and_root
 from grayzone.solvers.minimax import Direction, Frontier, bound_of
 
 
-def data(n=120, d=4, seed=0, apart=1.5):
+def data(n=120, d=4, seed=0, apart=3.0):
     """Two classes that overlap, with covariances of their own."""
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(n) % 2)
@@ -424,8 +425,8 @@ def settings_of_moments(X, y, weight, reg):
 COSTED = {
     "alike": {},
     "without ridge": {"covariance_reg": 0.0},
-    "costs": {"costs": {0: 1.0, 1: 4.0}},
-    "balanced": {"costs": "balanced", "covariance_reg": 0.1},
+    "costs": {"costs": {0: 1.0, 1: 4.0}, "cv": None},
+    "balanced": {"costs": "balanced", "covariance_reg": 0.1, "cv": None},
     "required": {"required_bound": {0: 0.6}},
 }
 
@@ -685,8 +686,10 @@ def test_costs_that_are_least_with_no_bound_for_one_class(name):
 
 
 def test_dearer_errors_get_the_larger_bound():
-    X, y = data(apart=3.0)
-    found = [fit(X, y, costs={0: 1.0, 1: c}).class_bounds_ for c in (0.25, 0.5, 1.0, 2.0, 4.0)]
+    X, y = data()
+    found = [
+        fit(X, y, costs={0: 1.0, 1: c}, cv=None).class_bounds_ for c in (0.25, 0.5, 1.0, 2.0, 4.0)
+    ]
     assert np.all(np.diff(np.array(found)[:, 1]) > 0.0)
     assert np.all(np.diff(np.array(found)[:, 0]) < 0.0)
 
@@ -794,8 +797,8 @@ def assert_same(one, other, X, tol=1e-7):
 
 @pytest.mark.parametrize("name", SAME)
 def test_weights_are_repetitions(name):
-    X, y = data(60)
-    times = np.random.default_rng(4).integers(1, 4, size=60)
+    X, y = data(80)
+    times = np.random.default_rng(4).integers(1, 4, size=80)
     weighted = fit(X, y, times.astype(float), **SAME[name])
     repeated = fit(np.repeat(X, times, axis=0), np.repeat(y, times), **SAME[name])
     assert_same(repeated, weighted, X, 1e-4 if name == "costs" else 1e-6)
@@ -975,6 +978,14 @@ def test_a_kernel_that_is_none_still_gives_scores_that_belong_to_their_bound(coe
     np.testing.assert_allclose(np.abs(means) / deviations, kappas(found.class_bounds_), rtol=1e-4)
 
 
+def test_a_kernel_of_nothing_but_negative_squares_is_told():
+    X, y = data(20)
+    with pytest.raises(ValueError, match="positive"):
+        fit(X, y, kernel="sigmoid", gamma=0.1, coef0=-1e3)
+    with pytest.raises(ValueError, match="positive"):
+        fit(-np.eye(20), y, kernel="precomputed")
+
+
 # ------------------------------------------------------------------------------ degenerate data
 
 XOR = np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]]), np.array([0, 0, 1, 1])
@@ -1127,7 +1138,7 @@ def test_more_classes_by_wrappers(wrapper, parameters):
 def folds_by_hand(X, y, n_folds, seed):
     """Distinct rows dealt out, as the estimator does it."""
     first, number = row_groups(X, y)
-    fold = deal_folds(y[first], n_folds, np.random.RandomState(seed))[number]
+    fold = deal_folds(y[first], n_folds, check_random_state(seed))[number]
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
 
 
@@ -1164,7 +1175,7 @@ def check_held_out(found, X, y, weight, folds, tol):
 @pytest.mark.parametrize("cv", [2, 3, 5])
 @pytest.mark.parametrize("name", HELD_OUT)
 def test_held_out_bound_by_hand(name, cv):
-    X, y = data(100, apart=3.0)
+    X, y = data(100)
     X, y = np.concatenate([X, X[:20]]), np.concatenate([y, y[:20]])
     weight = np.random.default_rng(9).uniform(0.5, 2.0, size=120)
     found = fit(X, y, weight, cv=cv, random_state=3, **HELD_OUT[name])

@@ -37,8 +37,11 @@ def criterion(a, x, y):
 
 
 def line_of_directions(difference, x, y):
-    """a(t) with a'(x - y) = 1: a point in the middle of the scales, and a way across."""
-    q = [(x[k] + y[k]).sqrt() or Decimal(1) for k in (0, 2)]
+    """a(t) with a'(x - y) = 1: a point in the middle of the scales, and a way across.
+
+    The unit of a feature is its standard deviation, of one that has none its difference.
+    """
+    q = [(x[2 * k] + y[2 * k]).sqrt() or abs(difference[k]) or Decimal(1) for k in (0, 1)]
     d = [difference[k] / q[k] for k in (0, 1)]
     square = d[0] * d[0] + d[1] * d[1]
     p = [d[k] / square / q[k] for k in (0, 1)]

@@ -195,8 +195,8 @@ def test_the_expected_cost_is_its_definition(policy, intercept):
 
 def test_sums_over_many_rows_lose_none():
     # more rows than stay in one piece, or with one thread
-    problem = make_problem(BinaryPolicy(), n=2 * module._PIECE + 77, d=1)
-    coef = np.array([[0.7, -0.2]])
+    problem = make_problem(BinaryPolicy(), n=2 * module._PIECE + 77, d=2)
+    coef = np.array([[0.7, -0.2, 0.1]])
     scores = problem.design.scores(coef)
     assert problem.expected_cost(coef, scores) == pytest.approx(cost_of(problem, coef), rel=1e-12)
     q = problem.targets(scores)

@@ -191,7 +191,7 @@ def run_problem(problem: Problem, splits: int) -> list[Record]:
             "configuration": name,
             "rows": len(split.y_train),
             "gamma": problem.gamma,
-            "seconds_without_folds": float(np.median(alone)),
+            "seconds_without_folds": min(alone),
             **summary(runs[name]),
         }
         for name in CONFIGURATIONS
@@ -221,9 +221,9 @@ def run_split(model: Any, split: Split) -> Record:
 
 
 def summary(runs: Sequence[Record]) -> Record:
-    """Return means, standard errors and how often an accuracy was below a bound."""
+    """Return the best time, means, standard errors, how often an accuracy was below a bound."""
     columns = {key: np.array([run[key] for run in runs]) for key in runs[0]}
-    found: Record = {"seconds": float(np.median(columns["seconds"]))}
+    found: Record = {"seconds": float(columns["seconds"].min())}
     for key in ("bound", "held_out_bound", "accuracy", "worse_class", "bases"):
         found[key] = float(columns[key].mean())
         found[f"{key}_se"] = float(columns[key].std(ddof=1) / math.sqrt(len(runs)))
@@ -417,7 +417,7 @@ def print_results(results: Record) -> None:
         ],
     )
     print_table(
-        "Table 2: median seconds of a fit",
+        f"Table 2: seconds of a fit, the best of {results['splits']}",
         ("", "rows", "without folds", "with", "with, and stopping", "paper (2004)"),
         [
             [

@@ -72,7 +72,10 @@ def _hashes(X: Array, codes: Array) -> Array:
 def _mixed(values: Array) -> Array:
     """Bits of numbers, zero for zero of either sign, such that their sums do not cancel."""
     bits = (values.astype(np.float64) + 0.0).view(np.uint64)
-    return (bits ^ (bits >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
+    # the finaliser of splitmix64: whole numbers have their bits at one end only
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
 
 
 def deal_folds(codes: Array, n_folds: int, rng: np.random.RandomState) -> Array:

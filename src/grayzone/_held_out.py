@@ -103,4 +103,7 @@ def _given_folds(cv: Any, rows: Labelled) -> list[tuple[Array, Array]]:
         if np.bincount(rows.codes[pair[0]], minlength=2).min() < 2:
             raise ValueError("A fold of cv leaves less than two training rows of a class.")
         folds.append(pair)
+    seen = rows.codes[np.concatenate([out for _, out in folds])] if folds else rows.codes[:0]
+    if np.bincount(seen, minlength=2).min() < 1:
+        raise ValueError("cv must hold out rows of both classes; a bound is that of both.")
     return folds

@@ -11,6 +11,8 @@ from scipy.linalg import qr
 Array = Any
 
 _BLOCK_ROWS = 8192
+# Rounding errors of a mean, relative.
+ROUNDING = 1e-13
 
 
 def mean_and_root(X: Array, weight: Array) -> tuple[Array, Array]:
@@ -41,7 +43,18 @@ def mean_and_root(X: Array, weight: Array) -> tuple[Array, Array]:
     for block, w in _blocks(X, weight):
         rows = np.sqrt(w / total)[:, None] * (block - mean)
         root = qr(np.concatenate([root, rows]), mode="r", check_finite=False)[0][:d]
+    # what rounding makes of a constant column is no variance
+    root[:, np.linalg.norm(root, axis=0) <= ROUNDING * np.abs(mean)] = 0.0
     return mean, root
+
+
+def difference(mean: Array, root: Array, other_mean: Array, other_root: Array) -> Array:
+    """First mean minus the other, zero where rounding errors are all that it is."""
+    sizes = [
+        np.hypot(m, np.linalg.norm(r, axis=0)) for m, r in ((mean, root), (other_mean, other_root))
+    ]
+    apart = mean - other_mean
+    return np.where(np.abs(apart) > ROUNDING * (sizes[0] + sizes[1]), apart, 0.0)
 
 
 def _blocks(X: Array, weight: Array) -> Any:

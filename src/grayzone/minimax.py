@@ -16,19 +16,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from grayzone._costs import cost_matrix
 from grayzone._held_out import check_folds, held_out_folds, score_bounds
-from grayzone._moments import mean_and_root
+from grayzone._moments import difference, mean_and_root
 from grayzone._parallel import own_threads
 from grayzone._training import Labelled, kernel_of, label_rows
 from grayzone._validation import all_or_nothing, check_choice, check_number
 from grayzone.kernels import NAMES
-from grayzone.solvers.features import pivoted_factor
+from grayzone.solvers.features import indefinite, pivoted_factor
 from grayzone.solvers.minimax import Direction, Frontier
 
 Array = Any
 
 # Square norm of a kernel function beyond those that span, relative, that is left out.
 _LEAST_POWER = 1e-10
-_RATIOS = np.linspace(-7.0, 7.0, 57)  # logarithms of kappa_x / kappa_y that are looked at first
+_RATIOS = np.linspace(-24.0, 24.0, 145)  # logarithms of kappa_x / kappa_y that are looked at first
 
 
 class MinimaxClassifier(ClassifierMixin, BaseEstimator):
@@ -274,15 +274,21 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
             K = np.asarray(rows.X[np.ix_(rows.used, rows.used)], dtype=np.float64)
         else:
             K = self._kernel(X, X)
-        return pivoted_factor(K, _LEAST_POWER * float(np.max(np.diagonal(K), initial=0.0)))
+        largest = float(np.max(np.diagonal(K)))
+        if largest > 0.0:
+            return pivoted_factor(K, _LEAST_POWER * largest)
+        if np.any(K):
+            raise indefinite("its diagonal has no positive value")
+        return np.zeros((K.shape[0], 1)), np.zeros(1, dtype=np.intp)
 
     def _solve(self, Z: Array, codes: Array, weight: Array) -> _Solved:
         parts = [mean_and_root(Z[codes == code], weight[codes == code]) for code in (0, 1)]
+        apart = difference(*parts[1], *parts[0])
         means, roots = zip(*parts, strict=True)
         ridge = np.diag(np.sqrt(self._ridge(*(np.sum(root**2, axis=0) for root in roots))))
         if self.covariance_reg > 0.0:
             roots = tuple(np.concatenate([root, ridge]) for root in roots)
-        frontier = Frontier(means[1] - means[0], *roots)
+        frontier = Frontier(apart, *roots)
         masses = np.bincount(codes, weight, minlength=2)
         found = frontier.at(self._ratio(frontier, masses / masses.sum()))
         return _Solved(found, float(found.coef @ means[1]) - found.reach)
@@ -299,7 +305,13 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
             return self._ratio_required(frontier)
         if self.costs is None or frontier.separable:
             return 1.0
-        price = prior * (self.cost_matrix_[[0, 1], [1, 0]] - np.diagonal(self.cost_matrix_))
+        extra = self.cost_matrix_[[0, 1], [1, 0]] - np.diagonal(self.cost_matrix_)
+        if np.any(extra < 0.0) or not np.any(extra > 0.0):
+            raise ValueError(
+                "costs must make errors dearer than right decisions; got "
+                f"{self.cost_matrix_.tolist()}."
+            )
+        price = prior * extra
 
         def cost(log_ratio: float) -> float:
             return -float(price @ frontier.at(float(np.exp(log_ratio))).bounds)
@@ -374,8 +386,9 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
             return
         # f has the values Z a on all rows; kernel functions of the pivots alone give them all
         self.dual_coef_ = np.zeros((1, rows.X.shape[0]))
-        dual = solve_triangular(Z[pivots], found.coef, trans="T", lower=True)
-        self.dual_coef_[0, rows.used[pivots]] = dual
+        if np.any(found.coef):
+            dual = solve_triangular(Z[pivots], found.coef, trans="T", lower=True)
+            self.dual_coef_[0, rows.used[pivots]] = dual
         self._fit_X = np.arange(rows.X.shape[0]) if self.kernel == "precomputed" else rows.X
 
     def _scores(self, X: Array) -> Array:

@@ -12,9 +12,10 @@ from scipy.optimize import minimize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from grayzone._compat import CallbackSupportMixin, fit_progress, with_callbacks
+from grayzone._compat import FIT_DEPTH, CallbackSupportMixin, fit_progress, with_callbacks
 from grayzone._distinct import Distinct, distinct_rows
 from grayzone._held_out import check_folds, held_out_folds, score_bounds
+from grayzone._moments import ROUNDING
 from grayzone._parallel import own_threads, split
 from grayzone._training import Labelled, label_rows
 from grayzone._validation import all_or_nothing, check_choice, check_integer, check_number
@@ -238,7 +239,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
             warnings.warn(
                 "No basis function has different means in the two classes: the bound is 0.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=FIT_DEPTH,
             )
         self.bound_path_ = np.array(path)
         self.accuracy_bound_ = path[-1] if path else 0.0
@@ -333,7 +334,10 @@ class _Greedy:
         mass = rows.weight * (rows.codes == 1), rows.weight * (rows.codes == 0)
         self.shares = [m / np.sum(m) for m in mass]  # of classes x and y
         everywhere = rows.weight / np.sum(rows.weight)
-        self.variances = everywhere @ (rows.X - everywhere @ rows.X) ** 2
+        mean = everywhere @ rows.X
+        self.variances = everywhere @ (rows.X - mean) ** 2
+        # what rounding makes of a constant feature is no variance
+        self.variances[self.variances <= (ROUNDING * mean) ** 2] = 0.0
         self.scores = np.zeros(rows.codes.size)
         self.centres: list[Array] = []
         self.gammas: list[Array] = []
@@ -438,6 +442,8 @@ class _Greedy:
             means.append((before, mean))
             centred.append((old, new))
         d1, d2 = means[0][0] - means[1][0], means[0][1] - means[1][1]
+        if abs(d2) <= ROUNDING * (abs(means[0][1]) + abs(means[1][1])):
+            d2 = 0.0
         if self.centres:
             plane = best_of_plane((d1, d2), parts[0], parts[1])
         else:

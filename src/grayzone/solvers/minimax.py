@@ -30,7 +30,8 @@ Array = Any
 _NO_VARIANCE = 1e-13
 # Part of the difference of the means, relative, that may lie in directions without variance.
 _NO_DIFFERENCE = 1e-9
-_FARTHEST = 300.0  # log-odds of theta
+_ASIDE = 1e-9  # of the distance of the means, that a threshold keeps from either
+_FARTHEST = 80.0  # log-odds of theta
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,14 @@ class Direction:
 
     @property
     def reach(self) -> float:
-        """Distance of the threshold from the mean of class x; half way where nothing varies."""
+        """Distance of the threshold from the mean of class x; half way where nothing varies.
+
+        A class without variance is on its side of the threshold, not on it.
+        """
         kappa = self.kappas[1]
-        if np.isfinite(kappa):
-            return kappa * self.deviations[1]
-        return 0.5
+        if not np.isfinite(kappa):
+            return 0.5
+        return min(max(kappa * self.deviations[1], _ASIDE), 1.0 - _ASIDE)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -71,7 +75,7 @@ def bound_of(kappa: float) -> float:
     """
     if kappa <= 0.0:
         return 0.0
-    return 1.0 / (1.0 + (1.0 / kappa) ** 2)
+    return kappa**2 / (1.0 + kappa**2) if kappa < 1.0 else 1.0 / (1.0 + (1.0 / kappa) ** 2)
 
 
 class Frontier:
@@ -97,6 +101,8 @@ class Frontier:
         roots = np.concatenate([root_x, root_y])
         # in units of each feature, so that their scales do not enter the condition number
         scale = np.linalg.norm(roots, axis=0)
+        # one that does not vary is measured by what it differs by
+        scale = np.where(scale > 0.0, scale, np.abs(difference))
         scale = np.where(scale > 0.0, scale, 1.0)
         d = difference / scale
         left, sizes, right = np.linalg.svd(roots / scale, full_matrices=True)

@@ -51,7 +51,9 @@ def best_of_plane(difference: Pair, x: Covariance, y: Covariance) -> Plane:
     >>> best_of_plane((4.0, 0.0), (1.0, 0.0, 1.0), (1.0, 0.0, 1.0))
     Plane(first=0.25, second=0.0, s_x=0.25, s_y=0.25)
     """
-    q1, q2 = sqrt(x[0] + y[0]) or 1.0, sqrt(x[2] + y[2]) or 1.0
+    # in units of each feature; one that does not vary is measured by what it differs by
+    q1 = sqrt(x[0] + y[0]) or abs(difference[0]) or 1.0
+    q2 = sqrt(x[2] + y[2]) or abs(difference[1]) or 1.0
     d1, d2 = difference[0] / q1, difference[1] / q2
     square = d1 * d1 + d2 * d2
     if not square > 0.0:
@@ -89,7 +91,9 @@ def _arm(c: Covariance, p: Pair, n: Pair, square: float) -> _Arm:
         return a[0] * (c[0] * b[0] + c[1] * b[1]) + a[1] * (c[1] * b[0] + c[2] * b[1])
 
     across, along = form(n, n), form(p, p)
-    if not across > _EPS * max(c[0], c[2]) * (n[0] ** 2 + n[1] ** 2):
+    # of which rounding leaves as much where the features cancel
+    noise = (abs(n[0]) * sqrt(c[0]) + abs(n[1]) * sqrt(c[2])) ** 2
+    if not across > 4.0 * _EPS * noise:
         return _Arm(0.0, 0.0, 0.0, sqrt(max(along, 0.0)))
     determinant = c[0] * c[2] - c[1] * c[1]
     if determinant <= 4.0 * _EPS * c[0] * c[2]:

@@ -40,19 +40,18 @@ ESTIMATORS = [
     TruncatedLogisticRegressionCV(Cs=[0.1, 10.0], zones=(0.5, None), cv=2, kernel="rbf"),
     ImportVectorMachine(),
     # few points where that is all the same: the checks fit hundreds of models
-    ImportVectorMachine(max_import_points=6, parametrization="reference"),
     ImportVectorMachine(max_import_points=6, kernel="poly"),
     ImportVectorMachine(kernel="linear"),
-    ImportVectorMachine(kernel="linear", parametrization="reference"),
     ImportVectorMachine(max_import_points=6, selection="power"),
     ImportVectorMachine(max_import_points=6, block_size=3, parametrization="reference"),
-    ImportVectorMachine(max_import_points=6, removal=True),
+    ImportVectorMachine(max_import_points=6, removal=True, parametrization="reference"),
     ImportVectorMachine(max_import_points=3, zone=1.0),
     ImportVectorMachine(max_import_points=3, zone=1.0, kernel="linear"),
     ImportVectorMachine(max_import_points=6, fit_intercept=False, class_weight="balanced"),
     ImportVectorMachineCV(Cs=2, max_import_points=3),
-    ImportVectorMachineCV(Cs=2, cv=2, max_import_points=3, parametrization="reference"),
-    ImportVectorMachineCV(Cs=2, kernel="linear", max_import_points=3, removal=True),
+    ImportVectorMachineCV(
+        Cs=2, cv=2, max_import_points=3, kernel="linear", parametrization="reference"
+    ),
     MinimaxProbabilityMachine(),
     MinimaxProbabilityMachine(costs="balanced", cv=None),
     MinimaxProbabilityMachine(kernel="rbf"),

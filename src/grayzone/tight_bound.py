@@ -239,7 +239,7 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
         for name in ("validation_costs_", "_online"):
             self.__dict__.pop(name, None)
         train, out = self._split(rows)
-        with own_threads(), fit_progress(self, "bound", self.n_bounds) as report:
+        with own_threads(), fit_progress(self, "bound", self._most_steps(target)) as report:
             problem = self._problem(rows, rewards, train)
             if start is None:
                 start = problem.start()
@@ -314,6 +314,17 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
             self.max_iter,
         )
 
+    def _directly(self) -> bool:
+        """Whether J itself is descended, rather than bound by bound."""
+        few = self.solver == "mm" or (self.solver == "auto" and self.n_bounds <= _FEW_BOUNDS)
+        return self.n_bounds > 1 and not few
+
+    def _most_steps(self, target: Target | None) -> int | None:
+        """How many steps there can be, where that is known."""
+        if target is not None:
+            return self.n_bounds + 1  # and the start, which keeps the limit
+        return None if self._directly() else self.n_bounds
+
     def _tighten(
         self,
         problem: PolicyProblem,
@@ -324,9 +335,12 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
         report: Report | None,
     ) -> Fitted:
         """Go from the first bound to the last; sets the path of J."""
-        few = self.solver == "mm" or (self.solver == "auto" and self.n_bounds <= _FEW_BOUNDS)
-        if target is None and self.n_bounds > 1 and not few:
-            found, path = descend_directly(problem, first)
+
+        def listen(cost: float) -> bool:
+            return report is not None and report(expected_cost=cost)
+
+        if target is None and self._directly():
+            found, path = descend_directly(problem, first, listen)
             self.expected_error_path_ = np.array(path)
             return found
         if target is None:
@@ -342,7 +356,7 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
         for fitted, cost in steps:
             last = fitted
             costs.append(cost)
-            if report is not None and report(expected_cost=cost):
+            if listen(cost):
                 break
         self.expected_error_path_ = np.array(costs)
         return last
@@ -465,6 +479,8 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
             raise ValueError("The first call of partial_fit needs all labels: give classes.")
         if isinstance(self.costs, str) or isinstance(self.class_weight, str):
             raise ValueError("partial_fit does not know class frequencies: nothing is 'balanced'.")
+        if classes is not None and np.unique(classes).size < 2:
+            raise ValueError(f"classes must name at least two classes; got {classes!r}.")
         if classes is None:
             # on from where fit ended
             coef = np.column_stack([self.coef_, self.intercept_])

@@ -243,7 +243,7 @@ def _lbfgs(
     value_and_gradient: Callable[[Array], tuple[float, Array]],
     start: Array,
     accuracy: float,
-    seen: Callable[[float], None] = lambda value: None,
+    seen: Callable[[float], bool] = lambda value: False,
 ) -> Fitted:
     """L-BFGS in coordinates scaled by the diagonal of the first Hessian, or by its factor."""
     shape = start.shape
@@ -254,12 +254,16 @@ def _lbfgs(
         value, gradient = value_and_gradient(v.reshape(shape) * scale)
         return value / size, (gradient * scale).ravel() / size
 
+    def told(intermediate_result: Any) -> None:
+        if seen(size * intermediate_result.fun):
+            raise StopIteration  # how a callback ends the search
+
     found = minimize(
         scaled,
         (start / scale).ravel(),
         jac=True,
         method="L-BFGS-B",
-        callback=lambda intermediate_result: seen(size * intermediate_result.fun),
+        callback=told,
         options={
             "maxiter": 10 * problem.max_iter,
             "maxcor": _MEMORY,
@@ -298,8 +302,13 @@ def majorise(
             return
 
 
-def descend_directly(problem: PolicyProblem, first: Fitted) -> tuple[Fitted, list[float]]:
-    """Descend J itself from the first bound's minimum; gives J at each step as well."""
+def descend_directly(
+    problem: PolicyProblem, first: Fitted, seen: Callable[[float], bool]
+) -> tuple[Fitted, list[float]]:
+    """Descend J itself from the first bound's minimum; gives J at each step as well.
+
+    ``seen`` is called with J at each step, and ends the descent where it returns true.
+    """
 
     def value_and_gradient(coef: Array) -> tuple[float, Array]:
         scores = problem.design.scores(coef)
@@ -308,6 +317,12 @@ def descend_directly(problem: PolicyProblem, first: Fitted) -> tuple[Fitted, lis
         return problem.expected_cost(coef, scores), gradient
 
     path = [problem.expected_cost(first.coef, first.scores)]
+
+    def follow(value: float) -> bool:
+        path.append(value)
+        return seen(value)
+
+    if seen(path[0]):
+        return first, path
     accuracy = _FINER * problem.tol
-    found = _lbfgs(problem, value_and_gradient, first.coef, accuracy, path.append)
-    return found, path
+    return _lbfgs(problem, value_and_gradient, first.coef, accuracy, follow), path

@@ -1,0 +1,352 @@
+"""Decisions of ten bounds beside thresholds on the log-loss fit: limits on the FPR, and undecided.
+
+`fpr`: three unbalanced sets, several random divisions. Is the limit kept on training data; is the
+mean rate on test data the one asked for, with a held-out threshold; and how many positives are
+found at that false positive rate, beside logistic regression with a threshold. `reject`: mean
+reward of decisions (1 if right, 0 if wrong, 1 less the price if undecided) beside Chow's rule on
+the log-loss fit, four sets. The penalties of both are chosen on the same folds.
+
+    python -m benchmarks.tight_bound_studies
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from threadpoolctl import threadpool_limits
+
+from benchmarks.data import (
+    Split,
+    bank_marketing,
+    covtype_binary,
+    labelled_table,
+    random_split,
+    thinned,
+)
+from benchmarks.papers.tight_bound_tables import Cells
+from benchmarks.report import RESULTS, print_table
+from grayzone import BayesDecisionClassifier, TightBoundLogisticRegression
+
+SPLITS, QUICK_SPLITS = 20, 2
+BOUNDS = 10
+# Limits on the false positive rate
+LIMITS = (0.05, 0.1)
+HELD_OUT = 0.25
+FPR_CS, FPR_FOLDS = (0.01, 0.1, 1.0), 3
+BANK_ROWS = 3_000  # for training; the other 42,000 tell the rates of a model precisely
+THIN_NEGATIVES, THIN_RATIO = 12_000, 20
+# Undecided
+REJECT_COSTS = (0.1, 0.2, 0.3)
+REJECT_CS, REJECT_FOLDS = (0.01, 0.1, 1.0, 10.0), 5
+REJECT_SETS = ("pima_diabetes", "german_credit_numeric", "spambase", "statlog_heart")
+SECTIONS = ("fpr", "reject")
+
+Record = dict[str, Any]
+Fit = Callable[[np.ndarray, np.ndarray], Any]
+
+
+def bank_split(seed: int) -> Split:
+    """Divide the bank's calls: 3,000 rows for training."""
+    return random_split(*bank_marketing(), BANK_ROWS, seed)
+
+
+def table_split(name: str, seed: int) -> Split:
+    """Divide a table: two thirds for training."""
+    X, y = labelled_table(name)
+    return random_split(X, y, 2 * len(y) // 3, seed)
+
+
+def thin_split(seed: int) -> Split:
+    """Draw 12,000 negatives and 600 positives of covertype, a quarter of them for training."""
+    X, y = thinned(*covtype_binary(200_000), THIN_NEGATIVES, THIN_RATIO, seed)
+    return random_split(X, y, len(y) // 4, seed)
+
+
+FPR_SETS: dict[str, Callable[[int], Split]] = {
+    "bank_marketing": bank_split,
+    "german_credit_numeric": partial(table_split, "german_credit_numeric"),
+    "covtype, 1:20": thin_split,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the studies.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Command-line arguments; those of the process by default.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.tight_bound_studies", description=__doc__.split("\n")[0]
+    )
+    add = parser.add_argument
+    add("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default")
+    add("--splits", type=int, help=f"random divisions (default: {SPLITS})")
+    add("--quick", action="store_true", help=f"{QUICK_SPLITS} divisions: does everything run?")
+    add("--threads", type=int, default=1, help="threads of BLAS (default: 1)")
+    add("--output", type=Path, help="the JSON file, continued if it exists")
+    options = parser.parse_args(argv)
+    unknown = set(options.sections) - set(SECTIONS)
+    if unknown:
+        parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    splits = options.splits or (QUICK_SPLITS if options.quick else SPLITS)
+    if splits < 2:
+        parser.error("--splits must be at least 2: there are standard errors to compute")
+    path = options.output or RESULTS / f"tight_bound_studies{'_quick' * options.quick}.json"
+    cells = Cells("tight_bound_studies", path)
+    results: Record = {"splits": splits}
+    sections = options.sections or SECTIONS
+    with threadpool_limits(limits=options.threads):
+        if "fpr" in sections:
+            results["fpr"] = list(fpr_study(cells, splits))
+            print_fpr(results["fpr"])
+        if "reject" in sections:
+            results["reject"] = list(reject_study(cells, splits))
+            print_reject(results["reject"])
+    cells.write(results, announce=True)
+    return 0
+
+
+def choose(
+    makers: Sequence[Fit],
+    score: Callable[[Any, np.ndarray, np.ndarray], float],
+    split: Split,
+    n_folds: int,
+    seed: int,
+) -> Any:
+    """Return the maker with the best mean score over folds of the training part."""
+    X, y = split.X_train, split.y_train
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    scores = np.zeros(len(makers))
+    for fitted, out in folds.split(X, y):
+        scores += [score(fit(X[fitted], y[fitted]), X[out], y[out]) for fit in makers]
+    return makers[int(np.argmax(scores))]
+
+
+def logistic(C: float) -> LogisticRegression:
+    """Return the log-loss fit."""
+    return LogisticRegression(C=C, max_iter=2_000)
+
+
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean of values and its standard error."""
+    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+# ----------------------------------------------------------------------------------------------
+# Limits on the false positive rate
+# ----------------------------------------------------------------------------------------------
+
+
+def fpr_study(cells: Cells, splits: int) -> Iterator[Record]:
+    """Run all sets and limits; give a record of each."""
+    for name, divide in FPR_SETS.items():
+        for limit in LIMITS:
+            key = f"{name}, FPR <= {limit:g}"
+            runs = [
+                cells.get(f"{key}, division {seed}", partial(limit_one, divide, limit, seed))
+                for seed in range(splits)
+            ]
+            yield {"data": name, "limit": limit, **summarise_fpr(runs, limit)}
+
+
+def limited(C: float, limit: float, **parameters: Any) -> TightBoundLogisticRegression:
+    """Return the fit with a limit."""
+    return TightBoundLogisticRegression(C=C, n_bounds=BOUNDS, max_fpr=limit, **parameters)
+
+
+def limit_one(divide: Callable[[int], Split], limit: float, seed: int) -> Record:
+    """Choose both penalties on one division, refit, and measure rates on the test part."""
+    split = divide(seed)
+    score = partial(tpr_at, limit)
+    ours = [partial(_fit_limited, C, limit, {}) for C in FPR_CS]
+    theirs = [partial(_fit_logistic, C) for C in FPR_CS]
+    fit_ours, fit_theirs = (choose(m, score, split, FPR_FOLDS, seed) for m in (ours, theirs))
+    model = fit_ours(split.X_train, split.y_train)
+    plain = fit_theirs(split.X_train, split.y_train)
+    C = fit_ours.args[0]
+    careful = _fit_limited(
+        C,
+        limit,
+        {"validation_fraction": HELD_OUT, "random_state": seed},
+        split.X_train,
+        split.y_train,
+    )
+    return {
+        "C": C,
+        "C_logistic": fit_theirs.args[0],
+        "train_fpr": fpr(model, split.X_train, split.y_train),
+        "test_fpr": fpr(model, split.X_test, split.y_test),
+        "test_fpr_held_out": fpr(careful, split.X_test, split.y_test),
+        "tpr": tpr_at(limit, model, split.X_test, split.y_test),
+        "tpr_logistic": tpr_at(limit, plain, split.X_test, split.y_test),
+    }
+
+
+def _fit_limited(C: float, limit: float, parameters: Record, X: np.ndarray, y: np.ndarray) -> Any:
+    return limited(C, limit, **parameters).fit(X, y)
+
+
+def _fit_logistic(C: float, X: np.ndarray, y: np.ndarray) -> Any:
+    return logistic(C).fit(X, y)
+
+
+def fpr(model: Any, X: np.ndarray, y: np.ndarray) -> float:
+    """Return the false positive rate of decisions."""
+    return float(np.mean(model.predict(X[y == 0]) == 1))
+
+
+def tpr_at(limit: float, model: Any, X: np.ndarray, y: np.ndarray) -> float:
+    """Return the true positive rate where the false one is just the limit on these very rows."""
+    scores = model.decision_function(X)
+    negatives = np.sort(scores[y == 0])[::-1]
+    return float(np.mean(scores[y == 1] > negatives[int(limit * len(negatives))]))
+
+
+def summarise_fpr(runs: Sequence[Record], limit: float) -> Record:
+    """Average over divisions."""
+    held_out, held_out_se = spread([run["test_fpr_held_out"] for run in runs])
+    gains = [run["tpr"] - run["tpr_logistic"] for run in runs]
+    gain, gain_se = spread(gains)
+    return {
+        "train_fpr_max": max(run["train_fpr"] for run in runs),
+        "kept_in_training": all(run["train_fpr"] <= limit for run in runs),
+        "test_fpr": float(np.mean([run["test_fpr"] for run in runs])),
+        "test_fpr_held_out": held_out,
+        "test_fpr_held_out_se": held_out_se,
+        "held_out_agrees": abs(held_out - limit) <= 2 * held_out_se,
+        "tpr": float(np.mean([run["tpr"] for run in runs])),
+        "tpr_logistic": float(np.mean([run["tpr_logistic"] for run in runs])),
+        "gain": gain,
+        "gain_se": gain_se,
+        "better": sum(g > 0 for g in gains),
+        "worse": sum(g < 0 for g in gains),
+    }
+
+
+def print_fpr(records: Sequence[Record]) -> None:
+    """Print how limits are kept, and what they are worth."""
+    print_table(
+        "limits on the false positive rate (mean ± standard error over divisions)",
+        ("", "limit", "train, most", "test", "test, held-out threshold", "agrees"),
+        [
+            [
+                r["data"],
+                f"{r['limit']:g}",
+                f"{r['train_fpr_max']:.4f}" + " EXCEEDED" * (not r["kept_in_training"]),
+                f"{r['test_fpr']:.4f}",
+                f"{r['test_fpr_held_out']:.4f} ± {r['test_fpr_held_out_se']:.4f}",
+                "yes" if r["held_out_agrees"] else "NO",
+            ]
+            for r in records
+        ],
+    )
+    print_table(
+        "true positive rate at a test FPR of just the limit",
+        ("", "limit", "ten bounds", "log-loss + threshold", "gain", "better / worse"),
+        [
+            [
+                r["data"],
+                f"{r['limit']:g}",
+                f"{r['tpr']:.4f}",
+                f"{r['tpr_logistic']:.4f}",
+                f"{r['gain']:+.4f} ± {r['gain_se']:.4f}",
+                f"{r['better']} / {r['worse']}",
+            ]
+            for r in records
+        ],
+    )
+
+
+# ----------------------------------------------------------------------------------------------
+# Undecided
+# ----------------------------------------------------------------------------------------------
+
+
+def reject_study(cells: Cells, splits: int) -> Iterator[Record]:
+    """Run all sets and prices; give a record of each."""
+    for name in REJECT_SETS:
+        for cost in REJECT_COSTS:
+            key = f"{name}, undecided costs {cost:g}"
+            runs = [
+                cells.get(f"{key}, division {seed}", partial(reject_one, name, cost, seed))
+                for seed in range(splits)
+            ]
+            yield {"data": name, "cost": cost, **summarise_reject(runs)}
+
+
+def reject_one(name: str, cost: float, seed: int) -> Record:
+    """Choose both penalties on one division, refit, and measure rewards on the test part."""
+    split = table_split(name, seed)
+    score = partial(reward, cost)
+    makers = {
+        "ours": [partial(_fit_undecided, C, cost) for C in REJECT_CS],
+        "chow": [partial(_fit_chow, C, cost) for C in REJECT_CS],
+    }
+    found: Record = {}
+    for method, own in makers.items():
+        fit = choose(own, score, split, REJECT_FOLDS, seed)
+        model = fit(split.X_train, split.y_train)
+        found[method] = {
+            "C": fit.args[0],
+            "reward": score(model, split.X_test, split.y_test),
+            "undecided": float(np.mean(model.predict(split.X_test) == -1)),
+        }
+    return found
+
+
+def _fit_undecided(C: float, cost: float, X: np.ndarray, y: np.ndarray) -> Any:
+    return TightBoundLogisticRegression(C=C, n_bounds=BOUNDS, reject_cost=cost).fit(X, y)
+
+
+def _fit_chow(C: float, cost: float, X: np.ndarray, y: np.ndarray) -> Any:
+    return BayesDecisionClassifier(logistic(C), reject_cost=cost).fit(X, y)
+
+
+def reward(cost: float, model: Any, X: np.ndarray, y: np.ndarray) -> float:
+    """Return the mean reward of decisions."""
+    decided = model.predict(X)
+    return float(np.mean(np.where(decided == -1, 1.0 - cost, decided == y)))
+
+
+def summarise_reject(runs: Sequence[Record]) -> Record:
+    """Average over divisions."""
+    gains = [run["ours"]["reward"] - run["chow"]["reward"] for run in runs]
+    gain, gain_se = spread(gains)
+    means = {
+        f"{key}_{method}": float(np.mean([run[method][key] for run in runs]))
+        for key in ("reward", "undecided")
+        for method in ("ours", "chow")
+    }
+    better, worse = sum(g > 0 for g in gains), sum(g < 0 for g in gains)
+    return {**means, "gain": gain, "gain_se": gain_se, "better": better, "worse": worse}
+
+
+def print_reject(records: Sequence[Record]) -> None:
+    """Print rewards beside Chow's rule."""
+    print_table(
+        "mean reward with undecided as an action (± standard error over divisions)",
+        ("", "price", "ten bounds", "Chow's rule", "gain", "better / worse", "undecided"),
+        [
+            [
+                r["data"],
+                f"{r['cost']:g}",
+                f"{r['reward_ours']:.4f}",
+                f"{r['reward_chow']:.4f}",
+                f"{r['gain']:+.4f} ± {r['gain_se']:.4f}",
+                f"{r['better']} / {r['worse']}",
+                f"{r['undecided_ours']:.2f}, {r['undecided_chow']:.2f}",
+            ]
+            for r in records
+        ],
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -11,7 +11,7 @@ the log-loss fit, four sets. The penalties of both are chosen on the same folds.
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ LIMITS = (0.05, 0.1)
 HELD_OUT = 0.25
 FPR_CS, FPR_FOLDS = (0.01, 0.1, 1.0), 3
 BANK_ROWS = 3_000  # for training; the other 42,000 tell the rates of a model precisely
-THIN_NEGATIVES, THIN_RATIO = 12_000, 20
+POOL_ROWS, THIN_NEGATIVES, THIN_RATIO = 200_000, 12_000, 20
 # Undecided
 REJECT_COSTS = (0.1, 0.2, 0.3)
 REJECT_CS, REJECT_FOLDS = (0.01, 0.1, 1.0, 10.0), 5
@@ -61,9 +61,15 @@ def table_split(name: str, seed: int) -> Split:
     return random_split(X, y, 2 * len(y) // 3, seed)
 
 
+@cache
+def covtype_pool() -> tuple[np.ndarray, np.ndarray]:
+    """Load the rows that unbalanced sets are drawn from."""
+    return covtype_binary(POOL_ROWS)
+
+
 def thin_split(seed: int) -> Split:
     """Draw 12,000 negatives and 600 positives of covertype, a quarter of them for training."""
-    X, y = thinned(*covtype_binary(200_000), THIN_NEGATIVES, THIN_RATIO, seed)
+    X, y = thinned(*covtype_pool(), THIN_NEGATIVES, THIN_RATIO, seed)
     return random_split(X, y, len(y) // 4, seed)
 
 

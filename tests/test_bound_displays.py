@@ -287,6 +287,15 @@ def test_the_heaviest_come_first_when_few_are_asked_for():
     assert ticks(more) == list("bdace")
 
 
+def test_bars_that_are_added_are_not_cut_off():
+    first = FeatureWeightDisplay.from_weights([0.1, 0.2], spread=[0.15, 0.0])
+    assert first.ax_.get_ylim()[0] == 0.0  # though an error bar goes below
+    second = FeatureWeightDisplay.from_weights([0.6, 0.4], spread=[0.1, 0.0], ax=first.ax_)
+    assert second.ax_.get_ylim()[0] == 0.0
+    assert second.ax_.get_ylim()[1] > 0.7
+    assert legend(second) == ["equal weights", "weights", "weights"]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

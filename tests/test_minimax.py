@@ -749,14 +749,17 @@ def test_a_rotation_makes_no_difference_without_ridge():
     np.testing.assert_allclose(turned.coef_, plain.coef_ @ turn, rtol=1e-6)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, 0.3, -7.7, 123.456, 1e6 + 0.1])
+@pytest.mark.parametrize("value", [0.0, 0.1, 1.0, -7.7, 123.456, 1e6 + 0.1])
 @pytest.mark.parametrize("reg", [0.0, 1e-3])
-def test_a_constant_feature_makes_no_difference(reg, value):
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_a_constant_feature_makes_no_difference(form, reg, value):
     # the mean of equal numbers is not always that number
     for n in range(30, 90, 3):
         X, y = data(n)
-        plain = fit(X, y, covariance_reg=reg, cv=None)
-        found = fit(np.insert(X, 2, value, axis=1), y, covariance_reg=reg, cv=None)
+        weight = None if n % 2 else np.random.default_rng(n).uniform(0.5, 2.0, size=n)
+        plain = fit(form(X), y, weight, covariance_reg=reg, cv=None)
+        wider = form(np.insert(X, 2, value, axis=1))
+        found = fit(wider, y, weight, covariance_reg=reg, cv=None)
         assert found.accuracy_bound_ == pytest.approx(plain.accuracy_bound_, rel=1e-9)
         others = np.delete(found.coef_[0], 2)
         np.testing.assert_allclose(others, plain.coef_[0], rtol=1e-6, atol=1e-9)

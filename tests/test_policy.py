@@ -105,6 +105,18 @@ def test_nothing_overflows_where_probabilities_saturate(policy, size):
     assert all(np.isfinite(values).all() for values in others)
 
 
+@EVERY_POLICY
+@pytest.mark.parametrize("size", [10.0, 40.0, 300.0])
+def test_losses_are_precise_where_they_nearly_vanish(policy, size):
+    # all that is left of a row far on the right side: a sum of small numbers, no difference
+    last = np.zeros((1, policy.n_outputs))
+    last[:, -1] = size
+    q = np.zeros((1, policy.n_actions))
+    q[:, -1] = 1000.0
+    expected = 1000.0 * np.log1p((policy.n_actions - 1) * np.exp(-size))
+    np.testing.assert_allclose(policy.losses(last, q), expected, rtol=1e-10)
+
+
 def test_two_actions_have_one_score():
     assert isinstance(policy_of(2), BinaryPolicy)
     for n_actions in (3, 5):
@@ -333,7 +345,9 @@ def test_each_step_minimises_the_bound_at_the_one_before():
 def test_direct_descent_ends_at_a_stationary_point_below_many_bounds(policy, penalty):
     problem = make_problem(policy, penalty=penalty)
     first = first_fit(problem)
-    found, path = descend_directly(problem, first)
+    heard = []
+    found, path = descend_directly(problem, first, heard.append)
+    assert heard == path
     assert path[0] == problem.expected_cost(first.coef, first.scores)
     assert all(later <= cost for cost, later in pairwise(path))
     assert path[-1] == pytest.approx(cost_of(problem, found.coef), rel=1e-12)
@@ -342,6 +356,22 @@ def test_direct_descent_ends_at_a_stationary_point_below_many_bounds(policy, pen
     slope = gradient_of(lambda coef: cost_of(problem, coef), found.coef)
     at_first = gradient_of(lambda coef: cost_of(problem, coef), problem.start())
     assert np.abs(slope).max() <= 1e-5 * np.abs(at_first).max()
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 5])
+def test_direct_descent_ends_where_it_is_told_to(n_steps):
+    problem = make_problem(SoftmaxPolicy(3), penalty=0.03)
+    first, heard = first_fit(problem), []
+
+    def enough(cost):
+        heard.append(cost)
+        return len(heard) == n_steps
+
+    found, path = descend_directly(problem, first, enough)
+    assert heard == path
+    assert len(path) == n_steps
+    assert path[-1] == pytest.approx(cost_of(problem, found.coef), rel=1e-12)
+    np.testing.assert_allclose(problem.design.scores(found.coef), found.scores, atol=1e-12)
 
 
 # ------------------------------------------------------------------------- two actions, two ways

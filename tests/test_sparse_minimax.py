@@ -582,7 +582,17 @@ def test_no_held_out_bound():
 
 
 def test_folds_that_end_early_keep_their_last_scores():
-    # one row of class 1 hides the gap between the classes from some folds only
+    X, y = np.repeat([[0.0], [1.0]], 20, axis=0), np.repeat([0, 1], 20)
+    new = np.linspace(-1.0, 2.0, 7)[:, None]
+    machine = SparseMinimaxProbabilityMachine(n_bases=8)
+    greedy = machine._greedy(X, label_rows(X, y, None), slice(None), 0)
+    path = greedy.scores_along(new, 8)
+    ended = len(greedy.coefs)
+    assert 1 <= ended < 8
+    assert np.ptp(path[-1]) > 0.5
+    for scores in path[ended:]:
+        np.testing.assert_array_equal(scores, path[ended - 1])
+    # and so do the bounds of folds of which some end sooner than others
     X = np.concatenate([np.linspace(0.0, 0.2, 15), np.linspace(1.0, 1.2, 15), [0.1]])[:, None]
     y = np.repeat([0, 1], [15, 16])
     found = fit(X, y, n_bases=8, cv=3, stopping=None, n_candidates=31)

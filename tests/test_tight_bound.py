@@ -1379,6 +1379,20 @@ def test_a_callback_may_break_a_fit(listened, error):
     assert recording.kinds("fit")[-1] == "teardown"
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_callback_may_end_a_direct_descent_early(n_classes):
+    pytest.importorskip("sklearn.callback")
+    X, y = data(n_classes=n_classes)
+    # it did what it was asked to: that is no reason for a warning
+    found = TightBoundLogisticRegression(solver="direct")
+    found.set_callbacks(Recording(stop_at=4)).fit(X, y)
+    whole = fit(X, y, solver="direct")
+    assert found.n_iter_ == 4 < whole.n_iter_
+    np.testing.assert_array_equal(found.expected_error_path_, whole.expected_error_path_[:4])
+    J = expected_error(X, y, found.coef_, found.intercept_, 1.0)
+    assert found.expected_error_path_[-1] == pytest.approx(J, rel=1e-12)
+
+
 def test_a_callback_may_end_a_fit_early():
     pytest.importorskip("sklearn.callback")
     X, y = data()

@@ -583,7 +583,7 @@ def draw_figure3(figure: Any, records: Sequence[Record]) -> None:
             record["mean"], spread=record["deviation"], ax=ax, color=colours
         )
         ax.get_legend().remove()
-        ax.set(title=f"gamma_iter={record['gamma_iter']}", ylabel="", ylim=(0, None))
+        ax.set(title=f"gamma_iter={record['gamma_iter']}", ylabel="")
         ax.set_xlabel(f"{TWONORM_FEATURES} features of Twonorm, {NOISE_FEATURES} of noise")
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("mean weight ± standard deviation")

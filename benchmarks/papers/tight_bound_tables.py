@@ -64,7 +64,7 @@ class Problem:
         Penalties to choose from.
     solvers : dict
         How more than one bound is minimised: "mm" one after the other, as in the paper; "direct"
-        goes to where infinitely many of them lead.
+        descends what they bound, as any number of them would in the end.
     published : dict
         Errors and three standard deviations.
     divide : callable

@@ -33,23 +33,21 @@ class Target(NamedTuple):
 
 
 def make_limit(target: Target, codes: Array, weight: Array) -> tuple[Limit, Array]:
-    """Limit on probabilities of the rows' own classes, and rewards (n, 2) of what is maximised.
+    """Limit on probabilities of the positive class, and rewards (n, 2) of what is maximised.
 
-    The false positive rate is 1 minus the mean probability of negatives' own class, and so on; a
-    precision of at least v is FP <= TP (1 - v) / v.
+    A precision of at least v is FP <= TP (1 - v) / v.
     """
     positive = codes == 1
     rewards = np.zeros((codes.size, 2))
+    ups, downs = weight * positive, weight * ~positive
     if target.name == "min_recall":
-        rewards[~positive, 0] = weight[~positive]
-        own = weight * positive
-        return Limit(own / own.sum(), target.value), rewards
-    rewards[positive, 1] = weight[positive]
-    negatives = weight * ~positive
+        rewards[:, 0] = downs
+        return Limit(ups / ups.sum(), -target.value), rewards
+    rewards[:, 1] = ups
     if target.name == "max_fpr":
-        return Limit(negatives / negatives.sum(), 1.0 - target.value), rewards
+        return Limit(-downs / downs.sum(), target.value), rewards
     ratio = (1.0 - target.value) / target.value
-    return Limit((negatives + ratio * weight * positive) / negatives.sum(), 1.0), rewards
+    return Limit((ratio * ups - downs) / downs.sum(), 0.0), rewards
 
 
 def cut_at(target: Target, scores: Array, positive: Array, weight: Array, fresh: bool) -> float:
@@ -57,36 +55,39 @@ def cut_at(target: Target, scores: Array, positive: Array, weight: Array, fresh:
 
     Of all such scores the one with most true positives (fewest false ones for a recall). For
     ``fresh`` rows, which the fit has not seen, the rate of new rows is what is kept on average: one
-    more row, on the wrong side, is counted with them.
+    more row, on the wrong side, is counted with them. Cuts lie half way between scores, so that
+    rounding decides nothing.
     """
-    if target.name == "min_recall":
-        own, limit = scores[positive], 1.0 - target.value
-        return -_upper_quantile(-own, weight[positive], limit, fresh)
-    if target.name == "max_fpr":
-        return _above(_upper_quantile(scores[~positive], weight[~positive], target.value, fresh))
-    return _precise(target.value, scores, positive, weight)
-
-
-def _upper_quantile(scores: Array, weight: Array, share: float, fresh: bool) -> float:
-    """Largest score that no more than this share of the weight exceeds."""
-    order = np.argsort(-scores, kind="stable")
-    ordered, mass = scores[order], np.cumsum(weight[order])
-    total = float(mass[-1]) + (float(np.mean(weight)) if fresh else 0.0)
-    inside = mass <= share * total * (1.0 + 1e-12)
-    if np.all(inside):
-        return float(np.nextafter(ordered[-1], -np.inf))
-    return float(ordered[int(np.argmin(inside))])
-
-
-def _above(score: float) -> float:
-    return float(np.nextafter(score, np.inf))
-
-
-def _precise(value: float, scores: Array, positive: Array, weight: Array) -> float:
-    """Smallest score from which on the precision is kept; above all where none is."""
     order = np.argsort(-scores, kind="stable")
     ordered = scores[order]
-    right, all_ = np.cumsum((weight * positive)[order]), np.cumsum(weight[order])
-    ends = np.append(ordered[1:] != ordered[:-1], True)  # ties go together
-    good = np.flatnonzero(ends & (right >= value * all_ * (1.0 - 1e-12)))
-    return float(ordered[good[-1]]) if good.size else _above(float(ordered[0]))
+    # how far down one may cut: after each group of equal scores, or above all of them
+    ends = np.append(0, np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)) + 1)
+    ups, downs = (
+        np.append(0.0, np.cumsum(weight[order] * part[order]))[ends]
+        for part in (positive, ~positive)
+    )
+    if target.name == "max_fpr":
+        good = downs <= _allowed(target.value, downs[-1], weight[~positive], fresh)
+    elif target.name == "min_recall":
+        good = ups[-1] - ups <= _allowed(1.0 - target.value, ups[-1], weight[positive], fresh)
+    else:
+        good = ups >= target.value * (ups + downs) * (1.0 - 1e-12)
+    places = ends[good]
+    if not places.size:
+        # nothing can be promised: to keep a recall decide always, otherwise never
+        return -np.inf if target.name == "min_recall" else np.inf
+    return _cut(ordered, int(places[0] if target.name == "min_recall" else places[-1]))
+
+
+def _allowed(share: float, total: float, weight: Array, fresh: bool) -> float:
+    extra = float(np.mean(weight)) if fresh else 0.0
+    return share * (total + extra) * (1.0 + 1e-12) - extra
+
+
+def _cut(ordered: Array, k: int) -> float:
+    """Cut between the first k of the descending scores and the others."""
+    if k == 0:
+        return float(ordered[0] + 1e-6 * (1.0 + abs(ordered[0])))
+    if k == ordered.size:
+        return float(ordered[-1] - 1e-6 * (1.0 + abs(ordered[-1])))
+    return float(0.5 * (ordered[k - 1] + ordered[k]))

@@ -234,6 +234,8 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
         target = self._check_parameters()
         X, y = validate_data(self, X, y, **_ACCEPTED)
         rows = label_rows(X, y, sample_weight, self.class_weight, by_rows=False)
+        if target is not None and len(rows.classes) > 2:
+            raise ValueError(f"{target.name} is for two classes; y has {len(rows.classes)}.")
         start = self._previous(rows)
         rewards = self._set_actions(rows.classes, rows.prior)
         for name in ("validation_costs_", "_online"):
@@ -244,13 +246,14 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
             if start is None:
                 start = problem.start()
             first = fit_targets(problem, problem.first_targets(), start, 1e-3 * self.tol)
-            last = self._tighten(problem, rows, train, first, target, report)
+            last, stopped = self._tighten(problem, rows, train, first, target, report)
             self._expose(last)
             if target is None:
                 self._compare(rows, out, first)
             else:
                 self._set_cut(target, rows, train if out is None else out, out is not None)
-        self._tell_unless_converged()
+        if not stopped:
+            self._tell_unless_converged()
         return self
 
     def _check_parameters(self) -> Target | None:
@@ -263,6 +266,8 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
         if self.validation_fraction is not None:
             check_fraction(self.validation_fraction)
         target = Target.of(self.max_fpr, self.min_recall, self.min_precision)
+        if target is not None and not self.fit_intercept:
+            raise ValueError(f"{target.name} needs an intercept to start from; got none.")
         if target is not None and (self.costs is not None or self.reject_cost is not None):
             raise ValueError(
                 f"{target.name} already says what to trade for what; costs and reject_cost must be "
@@ -333,21 +338,23 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
         first: Fitted,
         target: Target | None,
         report: Report | None,
-    ) -> Fitted:
-        """Go from the first bound to the last; sets the path of J."""
+    ) -> tuple[Fitted, bool]:
+        """Go from the first bound to the last, unless told to stop; sets the path of J."""
+        wishes = [False]
 
         def listen(cost: float) -> bool:
-            return report is not None and report(expected_cost=cost)
+            wishes.append(report is not None and report(expected_cost=cost))
+            return wishes[-1]
 
         if target is None and self._directly():
             found, path = descend_directly(problem, first, listen)
             self.expected_error_path_ = np.array(path)
-            return found
+            return found, wishes[-1]
         if target is None:
             steps = majorise(problem, first, self.n_bounds)
         else:
-            codes = rows.codes if train is None else rows.codes[train]
-            weight = rows.weight if train is None else rows.weight[train]
+            places = slice(None) if train is None else train
+            codes, weight = rows.codes[places], rows.sample_weight[rows.used][places]
             limit, objective = make_limit(target, codes, weight)
             limited = replace(problem, rewards=objective)
             own = np.where(codes == 1, 1.0, -1.0)
@@ -359,7 +366,7 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
             if listen(cost):
                 break
         self.expected_error_path_ = np.array(costs)
-        return last
+        return last, wishes[-1]
 
     def _expose(self, last: Fitted) -> None:
         d = self.n_features_in_
@@ -395,7 +402,9 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
         """Set the threshold at which decisions, not only probabilities, keep the limit."""
         places = slice(None) if part is None else part
         scores = self._scores(rows.X[rows.used[places]])[:, 0]
-        self._cut = cut_at(target, scores, rows.codes[places] == 1, rows.weight[places], fresh)
+        # rates are those of the data, whatever the classes weigh in the fit
+        weight = rows.sample_weight[rows.used][places]
+        self._cut = cut_at(target, scores, rows.codes[places] == 1, weight, fresh)
 
     def _tell_unless_converged(self) -> None:
         if self.kkt_residual_ <= _SLACK * self.tol:

@@ -16,6 +16,8 @@ from grayzone._validation import all_or_nothing, check_integer, check_number
 
 Array = Any
 
+_ACCEPTED: dict[str, Any] = {"accept_sparse": ["csr", "csc"], "dtype": None}
+
 
 class TightBoundClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     r"""Refit a probabilistic classifier to ever tighter bounds of its expected error.
@@ -98,7 +100,7 @@ class TightBoundClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         self._check_parameters()
         given = X
-        X, y = validate_data(self, X, y, accept_sparse=True, dtype=None)
+        X, y = validate_data(self, X, y, **_ACCEPTED)
         rows = label_rows(X, y, sample_weight)
         costs = cost_matrix(self.costs, rows.classes, rows.prior)
         # what a class costs, whatever it is taken for: soft targets would be more than weights
@@ -126,7 +128,8 @@ class TightBoundClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         check_integer("n_bounds", self.n_bounds, least=1)
         check_number("tol", self.tol, above=0.0)
-        if not (self.costs is None or self.costs == "balanced" or isinstance(self.costs, Mapping)):
+        named = isinstance(self.costs, str) and self.costs == "balanced"
+        if not (self.costs is None or named or isinstance(self.costs, Mapping)):
             raise ValueError(
                 f"costs must be None, 'balanced' or a mapping {{label: cost}}, as weights can be "
                 f"given to rows, not to decisions; got {self.costs!r}."
@@ -153,7 +156,7 @@ class TightBoundClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             One column a class.
         """
         check_is_fitted(self)
-        validate_data(self, X, reset=False, accept_sparse=True, dtype=None)
+        validate_data(self, X, reset=False, **_ACCEPTED)
         return self.estimator_.predict_proba(X)
 
     def predict(self, X: Array) -> Array:

@@ -75,6 +75,11 @@ def roc_by_costs(
     if classes.size != 2:
         raise ValueError(f"A ROC curve is for two classes; y has {classes.size}.")
     where, truth = (X, labels) if X_test is None else (X_test, as_labels(y_test, "y_test"))
+    unknown = np.setdiff1d(truth, classes)
+    if unknown.size:
+        raise ValueError(
+            f"y_test has the label {unknown[0]!r}, which is none of the classes {classes.tolist()}."
+        )
     positive = truth == classes[1]
     if not (positive.any() and (~positive).any()):
         raise ValueError("The data that rates are measured on must have rows of both classes.")
@@ -93,7 +98,7 @@ def roc_by_costs(
 def _asymmetries(given: Any) -> Array:
     values = as_numpy(given).astype(np.float64)
     if values.ndim == 0:
-        if values < 1 or values != int(values):
+        if not (np.isfinite(values) and values >= 1 and values == int(values)):
             raise ValueError(f"asymmetries must be an integer >= 1 or numbers; got {given!r}.")
         values = 1.0 / (1.0 + np.exp(-np.linspace(-5.0, 5.0, int(values))))
     if values.ndim != 1 or not values.size or not np.all((values > 0.0) & (values < 1.0)):

@@ -243,7 +243,7 @@ class FeatureWeightDisplay:
         )
         self._name_features(ax, places)
         ax.set(ylabel="Weight")
-        ax.set_ylim(bottom=0.0)
+        ax.set_ylim(bottom=0.0, auto=None)  # the top stays free for bars that are added
         legend(ax)
         return self
 

@@ -256,7 +256,8 @@ class Growth:
         best = float(np.min(values))
         # what is left of a nearly spanned column has few digits, and so has what it gains
         diagonal = np.abs(self._diagonal[found.points])
-        rounding = _ROUNDING * (1.0 + diagonal / np.maximum(found.power, 1e-300))
+        left = np.maximum(found.power, 1e-12 * diagonal + 1e-300)
+        rounding = _ROUNDING * (1.0 + diagonal / left)
         slack = (_TIE + rounding) * abs(best) + _ROUNDING * self.fitted.objective
         near = np.flatnonzero(values <= best + slack)
         if near.size == 1 or self.columns.precomputed:

@@ -22,8 +22,11 @@ def factorise(H: Array) -> Callable[[Array], Array]:
     """
     xp = array_namespace(H)
     diagonal = xp.linalg.diagonal(H)
+    largest = float(xp.max(diagonal))
+    if not largest > 1e-290:
+        raise FloatingPointError("the Hessian is zero, or not finite")
     # a direction without curvature (an intercept that no active row holds) gets a trace of it
-    least = 1e-18 * float(xp.max(diagonal)) + 1e-300
+    least = 1e-18 * largest
     scale = 1.0 / xp.sqrt(xp.maximum(diagonal, xp.asarray(least, dtype=H.dtype)))
     scaled = H * scale[:, None] * scale[None, :]
     ridge = 1e-15

@@ -13,7 +13,7 @@ last, and the objective never falls; ascent in the dual would oscillate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,15 +26,26 @@ Array = Any
 
 _BISECTIONS = 60
 _CLOSE = 1e-6  # to the limit, relative, that a bisection ends at
-_FARTHEST = 60.0  # log-odds that the intercept is shifted by
+_FARTHEST, _STEP = 60.0, 0.25  # log-odds that the intercept is shifted by
+_BRACKETS = 12  # powers of four that a multiplier is looked for in
+
+Solver = Callable[[float, Fitted], tuple[Fitted, float]]
 
 
 @dataclass(frozen=True)
 class Limit:
-    """sum of weight * p(own class) >= least."""
+    """constant + sum of weight * p(positive) >= 0, with weights < 0 for the negative rows.
+
+    The same as a limit on the probabilities of the rows' own classes, but free of cancellation
+    where all probabilities are small.
+    """
 
     weight: Array
-    least: float
+    constant: float
+
+    def slack(self, scores: Array) -> float:
+        """How much more than the limit there is."""
+        return self.constant + float(self.weight @ sigmoid(scores[:, 0]))
 
 
 def constrain(
@@ -60,7 +71,7 @@ def constrain(
     fitted, cost : Fitted, float
         Every solution, feasible, and its J.
     """
-    now = _shifted(problem, own, limit, first)
+    now = _shifted(limit, first)
     cost = problem.expected_cost(now.coef, now.scores)
     yield now, cost
     for _ in range(n_bounds):
@@ -73,42 +84,39 @@ def constrain(
             return
 
 
-def rate(own: Array, limit: Limit, scores: Array) -> float:
-    """Left side of the limit."""
-    return float(limit.weight @ sigmoid(own * scores[:, 0]))
-
-
-def _shifted(problem: PolicyProblem, own: Array, limit: Limit, first: Fitted) -> Fitted:
-    """Move the intercept just far enough for the limit to be kept."""
-    if rate(own, limit, first.scores) >= limit.least:
+def _shifted(limit: Limit, first: Fitted) -> Fitted:
+    """Move the intercept just as far as it takes for the limit to be kept."""
+    if limit.slack(first.scores) >= 0.0:
         return first
-    # towards the class that the limit is about; both ways, as a limit may be about both
-    for far in (-_FARTHEST, _FARTHEST):
-        if rate(own, limit, first.scores + far) < limit.least:
-            continue
-        inside, outside = far, 0.0
-        for _ in range(_BISECTIONS):
-            middle = 0.5 * (inside + outside)
-            if rate(own, limit, first.scores + middle) >= limit.least:
-                inside = middle
-            else:
-                outside = middle
-        coef = first.coef.copy()
-        coef[0, -1] += inside
-        return Fitted(coef, first.scores + inside, first.residual)
+    # outwards, to the nearest: a precision need not be kept everywhere beyond
+    for step in np.arange(_STEP, _FARTHEST, _STEP):
+        for inside, outside in ((-step, _STEP - step), (step, step - _STEP)):
+            if limit.slack(first.scores + inside) >= 0.0:
+                return _moved(limit, first, float(inside), float(outside))
     raise ValueError(
-        "The limit cannot be kept on the training data, whatever the threshold is: no start for "
-        "the constrained fit. Lower the target."
+        "The limit cannot be kept on the training data, whatever the threshold is: there is no "
+        "start for the constrained fit. Ask for less."
     )
+
+
+def _moved(limit: Limit, first: Fitted, inside: float, outside: float) -> Fitted:
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (inside + outside)
+        if limit.slack(first.scores + middle) >= 0.0:
+            inside = middle
+        else:
+            outside = middle
+    coef = first.coef.copy()
+    coef[0, -1] += inside
+    return Fitted(coef, first.scores + inside, first.residual)
 
 
 def _bounded_step(problem: PolicyProblem, own: Array, limit: Limit, now: Fitted) -> Fitted:
     """Solve the convex subproblem at the current solution, by bisection on its multiplier."""
-    p = sigmoid(own * now.scores[:, 0])
-    pulled = limit.weight * p
+    pulled = np.abs(limit.weight) * sigmoid(own * now.scores[:, 0])
     # the bound holds where sum of pulled * (log p_now - log p) <= slack
     base = -softplus(-own * now.scores[:, 0])
-    slack = rate(own, limit, now.scores) - limit.least
+    slack = limit.slack(now.scores)
     place = (own > 0).astype(np.intp)
     objective = problem.targets(now.scores)
     accuracy = _FINER * problem.tol
@@ -120,30 +128,35 @@ def _bounded_step(problem: PolicyProblem, own: Array, limit: Limit, now: Fitted)
         log_p = -softplus(-own * found.scores[:, 0])
         return found, slack - float(pulled @ (base - log_p))
 
-    free, room = solved(0.0, now)
-    if room >= 0.0:
-        return free
-    return _bisect(solved, now, limit)
+    # in units in which the limit weighs as much as the objective
+    unit = float(np.sum(objective)) / max(float(np.sum(pulled)), 1e-300)
+    return _bisect(lambda multiplier, start: solved(unit * multiplier, start), now, slack)
 
 
-def _bisect(solved: Any, now: Fitted, limit: Limit) -> Fitted:
-    """Smallest multiplier that keeps the bound; the current solution if rounding leaves none."""
-    low, high, kept = 0.0, 1.0, None
-    found = now
-    for _ in range(_BISECTIONS):
-        found, room = solved(high, found)
-        if room >= 0.0:
-            kept = found
+def _bisect(solved: Solver, now: Fitted, slack: float) -> Fitted:
+    """Smallest multiplier that keeps the bound; the current solution if rounding leaves none.
+
+    Not from 0 on: without a limit the objective knows one class only, and has no minimum.
+    """
+    found, room = solved(1.0, now)
+    kept, low, high = (found, 0.0, 1.0) if room >= 0.0 else (None, 1.0, np.inf)
+    for _ in range(_BRACKETS):
+        if kept is not None and low > 0.0:
             break
-        low, high = high, 4.0 * high
+        multiplier = 0.25 * high if kept is not None else 4.0 * low
+        found, room = solved(multiplier, found)
+        if room >= 0.0:
+            kept, high = found, multiplier
+        else:
+            low = multiplier
     for _ in range(_BISECTIONS):
-        if kept is None or high - low <= _CLOSE * high:
+        if kept is None or low == 0.0 or high - low <= _CLOSE * high:
             break
         middle = 0.5 * (low + high)
         found, room = solved(middle, kept)
         if room >= 0.0:
             high, kept = middle, found
-            if room <= _CLOSE * abs(limit.least):
+            if room <= _CLOSE * max(slack, _CLOSE):
                 break
         else:
             low = middle

@@ -37,6 +37,7 @@ _PIECE = 16384  # rows whose elementwise work stays in the cache
 _MAX_NEWTON = 700  # coefficients up to which Hessians are formed
 _FINER = 1e-3  # accuracy of convex problems, relative to that asked of the whole
 _MEMORY = 20  # of L-BFGS
+_NEXT_TO_NOTHING = 1e-6  # of all rewards
 
 
 class BinaryPolicy:
@@ -82,9 +83,11 @@ class SoftmaxPolicy:
 
     def losses(self, F: Array, q: Array) -> Array:
         """Log-loss of each row with target weights q (n, A)."""
-        top = F.max(axis=1, keepdims=True)
-        total = top[:, 0] + np.log(np.exp(F - top).sum(axis=1))
-        return q.sum(axis=1) * total - np.einsum("na,na->n", q, F)
+        # all terms are positive, so that losses keep their digits where they nearly vanish
+        below = F - F.max(axis=1, keepdims=True)
+        e = np.exp(below)
+        e[np.arange(len(F)), F.argmax(axis=1)] = 0.0
+        return q.sum(axis=1) * np.log1p(e.sum(axis=1)) - np.einsum("na,na->n", q, below)
 
     def pull(self, F: Array, q: Array) -> Array:
         """Gradient of the log-losses in the scores."""
@@ -195,7 +198,8 @@ def _newton(problem: PolicyProblem, q: Array, coef: Array, accuracy: float) -> F
         H, gradient = _derivatives(problem, q, coef, scores)
         change = -factorise(H)(gradient.ravel()).reshape(coef.shape)
         promised = -float(np.sum(gradient * change))
-        residual = promised / max(value, 1e-300)
+        # of the value, but not of next to nothing
+        residual = promised / max(value, _NEXT_TO_NOTHING * problem.best)
         moved = problem.design.scores(change)
         t, reached = descend(_along(problem, q, coef, scores, change, moved), -promised, value)
         coef, scores, value = coef + t * change, scores + t * moved, reached

@@ -23,12 +23,24 @@ HELD_OUT_ROWS = 10_000
 TWONORM_FEATURES = 20
 MIXTURE_ROWS = 100_000  # training rows that are drawn at once, so that smaller subsets are nested
 IJCNN1_FIRST = 35_000  # of the training rows, which LIBSVM offers as a file of their own
-# A cluster of negatives between two of positives, one near and one far, at these places.
-FLANKED_CENTRES = np.array([[0.0, 0.0], [2.0, 0.0], [-6.0, 4.0]])
-FLANKED_SHARES = np.array([0.5, 0.3, 0.2])
-FLANKED_SCALE = 0.8
 # Corners of an equilateral triangle, the first two being the book's.
 CLASS_MEANS = np.array([[1.0, 0.0], [0.0, 1.0], [(1 - 3**0.5) / 2, (1 - 3**0.5) / 2]])
+
+
+class Plane(NamedTuple):
+    """Four clusters of a plane, two of class 0 and two of class 1: places, shares, deviation."""
+
+    centres: np.ndarray
+    shares: np.ndarray
+    scale: float
+
+
+# Lines that suit different costs have different directions here.
+UNEVEN_PLANE = Plane(
+    np.array([[-3.0, 1.0], [4.0, 2.0], [2.0, 3.0], [3.0, -3.0]]),
+    np.array([0.1, 0.4, 0.25, 0.25]),
+    0.8,
+)
 
 
 class Mixture(NamedTuple):
@@ -313,16 +325,23 @@ def thinned(
     return X[rows], y[rows]
 
 
-def flanked(n: int, seed: int | Sequence[int] = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a plane in which positives lie on two sides of the negatives, near and far.
-
-    No straight line divides them: to find the near positives and to find the far ones takes two
-    directions. The classes are equally likely; all clusters are normal, with deviation .8.
-    """
+def random_plane(seed: int | Sequence[int] = 0) -> Plane:
+    """Draw places of clusters, how each class is divided between its two, and the deviation."""
     rng = np.random.default_rng(seed)
-    cluster = rng.choice(len(FLANKED_SHARES), size=n, p=FLANKED_SHARES)
-    X = FLANKED_CENTRES[cluster] + rng.normal(scale=FLANKED_SCALE, size=(n, 2))
-    return X, (cluster > 0).astype(np.int64)
+    centres = rng.uniform(-4.0, 4.0, size=(4, 2))
+    first, second = rng.uniform(0.2, 0.8, size=2)
+    shares = np.array([first, 1.0 - first, second, 1.0 - second]) / 2
+    return Plane(centres, shares, rng.uniform(0.6, 1.0))
+
+
+def plane_sample(
+    n: int, plane: Plane, seed: int | Sequence[int] = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw rows of four normal clusters; the classes are equally likely."""
+    rng = np.random.default_rng(seed)
+    cluster = rng.choice(4, size=n, p=plane.shares)
+    X = plane.centres[cluster] + rng.normal(scale=plane.scale, size=(n, 2))
+    return X, (cluster >= 2).astype(np.int64)
 
 
 def random_split(

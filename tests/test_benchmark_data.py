@@ -6,9 +6,7 @@ from scipy.stats import norm
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.data import (
-    FLANKED_CENTRES,
-    FLANKED_SCALE,
-    FLANKED_SHARES,
+    UNEVEN_PLANE,
     bank_marketing,
     class_centres,
     class_mixture,
@@ -20,11 +18,12 @@ from benchmarks.data import (
     esl_mixture,
     esl_probability,
     esl_sample,
-    flanked,
     ijcnn1_ordered,
     labelled_table,
     mixture_parts,
     mnist,
+    plane_sample,
+    random_plane,
     random_split,
     thinned,
     two_normals,
@@ -222,14 +221,25 @@ def test_thinned_sets_are_as_unbalanced_as_asked_for():
     assert not np.array_equal(thinned(X, y, 1_000, 20, seed=2)[0], few)
 
 
-def test_flanked_clusters_have_their_places():
-    X, y = flanked(40_000, seed=1)
-    error = 1 / np.sqrt(len(y))
-    assert abs(y.mean() - 0.5) < 4 * 0.5 * error
-    negatives = X[y == 0]
-    assert np.max(np.abs(negatives.mean(axis=0))) < 4.5 * FLANKED_SCALE * np.sqrt(2) * error
-    np.testing.assert_allclose(np.cov(negatives.T), FLANKED_SCALE**2 * np.eye(2), atol=0.03)
-    share = FLANKED_SHARES[2] / FLANKED_SHARES[1:].sum()
-    # the two clusters of positives are 8.9 apart: five deviations around one end before the other
-    far = np.linalg.norm(X[y == 1] - FLANKED_CENTRES[2], axis=1) < 4.0
-    assert abs(far.mean() - share) < 4 * np.sqrt(share * (1 - share) * 2) * error
+def test_clusters_of_a_plane_have_their_places_and_shares():
+    X, y = plane_sample(40_000, UNEVEN_PLANE, seed=1)
+    # the two of a class are six deviations apart or more: the nearest is the one drawn from
+    for label in (0, 1):
+        centres = UNEVEN_PLANE.centres[2 * label : 2 * label + 2]
+        shares = UNEVEN_PLANE.shares[2 * label : 2 * label + 2]
+        rows = X[y == label]
+        nearest = np.linalg.norm(rows[:, None] - centres, axis=2).argmin(axis=1)
+        for k in (0, 1):
+            own = rows[nearest == k]
+            error = np.sqrt(shares[k] * (1 - shares[k]) / len(y))
+            assert abs(len(own) / len(y) - shares[k]) < 4 * error
+            deviation = np.abs(own.mean(axis=0) - centres[k]).max()
+            assert deviation < 4.5 * UNEVEN_PLANE.scale / np.sqrt(len(own))
+            assert own.std(axis=0) == pytest.approx(UNEVEN_PLANE.scale, rel=4 / np.sqrt(len(own)))
+
+
+def test_random_planes_depend_on_the_seed():
+    plane, other = random_plane(3), random_plane(4)
+    np.testing.assert_array_equal(random_plane(3).centres, plane.centres)
+    assert not np.array_equal(other.centres, plane.centres)
+    np.testing.assert_allclose(plane.shares.reshape(2, 2).sum(axis=1), 0.5, rtol=0, atol=1e-12)

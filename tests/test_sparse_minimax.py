@@ -156,8 +156,9 @@ def moments_of_bases(found, X, y, weight):
     return B, means[1] - means[0], *sigmas
 
 
-@pytest.mark.parametrize("name", BASES)
-@pytest.mark.parametrize("gamma", ["features", "width"])
+@pytest.mark.parametrize(
+    ("name", "gamma"), [*((name, "features") for name in BASES), ("gaussian", "width")]
+)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_theorem_1_along_the_path(name, gamma, weighted):
     X, y = data()

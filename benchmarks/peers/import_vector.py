@@ -62,7 +62,7 @@ class Problem(kernel.Problem):
 PROBLEMS = {
     problem.name: problem
     for problem in (
-        Problem("mixture", data.mixture_parts, (0.1, 0.3, 1.0, 3.0), 30),
+        Problem("mixture", data.mixture_parts, (0.1, 0.3, 1.0, 3.0), 21),
         Problem("ijcnn1", data.ijcnn1_parts, (0.3, 1.0, 3.0, 10.0), 200),
         Problem("covtype", data.covtype_parts, (0.01, 0.03, 0.1, 0.3), 300),
     )

@@ -4,7 +4,8 @@
 mean rate on test data the one asked for, with a held-out threshold; and how many positives are
 found at that false positive rate, beside logistic regression with a threshold. `reject`: mean
 reward of decisions (1 if right, 0 if wrong, 1 less the price if undecided) beside Chow's rule on
-the log-loss fit, four sets. The penalties of both are chosen on the same folds.
+the log-loss fit, four sets; by ten bounds, and by "direct", which descends what they bound. The
+penalties of all are chosen on the same folds.
 
     python -m benchmarks.tight_bound_studies
 """
@@ -276,43 +277,58 @@ def print_fpr(records: Sequence[Record]) -> None:
 
 
 def reject_study(cells: Cells, splits: int) -> Iterator[Record]:
-    """Run all sets and prices; give a record of each."""
+    """Run all sets, prices and methods; give a record of each set and price."""
     for name in REJECT_SETS:
         for cost in REJECT_COSTS:
-            key = f"{name}, undecided costs {cost:g}"
-            runs = [
-                cells.get(f"{key}, division {seed}", partial(reject_one, name, cost, seed))
-                for seed in range(splits)
-            ]
-            yield {"data": name, "cost": cost, **summarise_reject(runs)}
+            runs = {
+                method: [
+                    cells.get(
+                        f"{name}, undecided costs {cost:g}, {method}, division {seed}",
+                        partial(reject_one, name, cost, method, seed),
+                    )
+                    for seed in range(splits)
+                ]
+                for method in REJECT_METHODS
+            }
+            yield {"data": name, "cost": cost, "methods": summarise_reject(runs)}
 
 
-def reject_one(name: str, cost: float, seed: int) -> Record:
-    """Choose both penalties on one division, refit, and measure rewards on the test part."""
+def reject_one(name: str, cost: float, method: str, seed: int) -> Record:
+    """Choose the penalty on one division, refit, and measure the reward on the test part."""
     split = table_split(name, seed)
     score = partial(reward, cost)
-    makers = {
-        "ours": [partial(_fit_undecided, C, cost) for C in REJECT_CS],
-        "chow": [partial(_fit_chow, C, cost) for C in REJECT_CS],
+    makers = [partial(REJECT_METHODS[method], C, cost) for C in REJECT_CS]
+    fit = choose(makers, score, split, REJECT_FOLDS, seed)
+    model = fit(split.X_train, split.y_train)
+    return {
+        "C": fit.args[0],
+        "reward": score(model, split.X_test, split.y_test),
+        "undecided": float(np.mean(model.predict(split.X_test) == -1)),
     }
-    found: Record = {}
-    for method, own in makers.items():
-        fit = choose(own, score, split, REJECT_FOLDS, seed)
-        model = fit(split.X_train, split.y_train)
-        found[method] = {
-            "C": fit.args[0],
-            "reward": score(model, split.X_test, split.y_test),
-            "undecided": float(np.mean(model.predict(split.X_test) == -1)),
-        }
-    return found
 
 
-def _fit_undecided(C: float, cost: float, X: np.ndarray, y: np.ndarray) -> Any:
+def fit_bounds(C: float, cost: float, X: np.ndarray, y: np.ndarray) -> Any:
+    """Fit ten bounds, one after the other."""
     return TightBoundLogisticRegression(C=C, n_bounds=BOUNDS, reject_cost=cost).fit(X, y)
 
 
-def _fit_chow(C: float, cost: float, X: np.ndarray, y: np.ndarray) -> Any:
+def fit_direct(C: float, cost: float, X: np.ndarray, y: np.ndarray) -> Any:
+    """Descend what the bounds bound."""
+    model = TightBoundLogisticRegression(C=C, n_bounds=BOUNDS, solver="direct", reject_cost=cost)
+    return model.fit(X, y)
+
+
+def fit_chow(C: float, cost: float, X: np.ndarray, y: np.ndarray) -> Any:
+    """Fit the log-loss, and decide by Chow's rule."""
     return BayesDecisionClassifier(logistic(C), reject_cost=cost).fit(X, y)
+
+
+CHOW = "Chow's rule"
+REJECT_METHODS: dict[str, Callable[..., Any]] = {
+    "ten bounds": fit_bounds,
+    "direct": fit_direct,
+    CHOW: fit_chow,
+}
 
 
 def reward(cost: float, model: Any, X: np.ndarray, y: np.ndarray) -> float:
@@ -321,35 +337,41 @@ def reward(cost: float, model: Any, X: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean(np.where(decided == -1, 1.0 - cost, decided == y)))
 
 
-def summarise_reject(runs: Sequence[Record]) -> Record:
-    """Average over divisions."""
-    gains = [run["ours"]["reward"] - run["chow"]["reward"] for run in runs]
-    gain, gain_se = spread(gains)
-    means = {
-        f"{key}_{method}": float(np.mean([run[method][key] for run in runs]))
-        for key in ("reward", "undecided")
-        for method in ("ours", "chow")
-    }
-    better, worse = sum(g > 0 for g in gains), sum(g < 0 for g in gains)
-    return {**means, "gain": gain, "gain_se": gain_se, "better": better, "worse": worse}
+def summarise_reject(runs: dict[str, list[Record]]) -> dict[str, Record]:
+    """Average over divisions; gains are over Chow's rule on the same division."""
+    found = {}
+    for method, own in runs.items():
+        pairs = zip(own, runs[CHOW], strict=True)
+        gains = [run["reward"] - rival["reward"] for run, rival in pairs]
+        gain, gain_se = spread(gains)
+        found[method] = {
+            "reward": float(np.mean([run["reward"] for run in own])),
+            "undecided": float(np.mean([run["undecided"] for run in own])),
+            "gain": gain,
+            "gain_se": gain_se,
+            "better": sum(g > 0 for g in gains),
+            "worse": sum(g < 0 for g in gains),
+        }
+    return found
 
 
 def print_reject(records: Sequence[Record]) -> None:
     """Print rewards beside Chow's rule."""
     print_table(
         "mean reward with undecided as an action (± standard error over divisions)",
-        ("", "price", "ten bounds", "Chow's rule", "gain", "better / worse", "undecided"),
+        ("", "price", "", "reward", "undecided", "less Chow's", "better / worse"),
         [
             [
-                r["data"],
-                f"{r['cost']:g}",
-                f"{r['reward_ours']:.4f}",
-                f"{r['reward_chow']:.4f}",
-                f"{r['gain']:+.4f} ± {r['gain_se']:.4f}",
-                f"{r['better']} / {r['worse']}",
-                f"{r['undecided_ours']:.2f}, {r['undecided_chow']:.2f}",
+                record["data"],
+                f"{record['cost']:g}",
+                method,
+                f"{own['reward']:.4f}",
+                f"{own['undecided']:.2f}",
+                None if method == CHOW else f"{own['gain']:+.4f} ± {own['gain_se']:.4f}",
+                None if method == CHOW else f"{own['better']} / {own['worse']}",
             ]
-            for r in records
+            for record in records
+            for method, own in record["methods"].items()
         ],
     )
 

@@ -8,6 +8,7 @@ model that was fitted to them; those of held-out scores do not.
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def score_bounds(scores: Array, codes: Array, weight: Array) -> tuple[float, flo
         own = codes == code
         mean = float(np.average(scores[own], weights=weight[own]))
         variance = float(np.average((scores[own] - mean) ** 2, weights=weight[own]))
-        deviation = max(np.sqrt(variance), 1e-300)
+        deviation = max(sqrt(variance), 1e-300)
         bounds.append(bound_of(sign * mean / deviation))
     return bounds[0], bounds[1]
 

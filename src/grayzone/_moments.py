@@ -10,7 +10,8 @@ from scipy.linalg import qr
 
 Array = Any
 
-_BLOCK_ROWS = 8192
+# Entries of a block, and rows of it: more than columns, or the factors would be what takes time.
+_BLOCK_SIZE, _BLOCK_ROWS = 2**22, 8192
 # Rounding errors of a mean, relative.
 ROUNDING = 1e-13
 
@@ -20,7 +21,7 @@ def mean_and_root(X: Array, weight: Array) -> tuple[Array, Array]:
 
     The root comes from the centred rows themselves (QR factors of blocks): forming the covariance
     would square the condition number, and a direction without variance would be given one of 1e-8
-    standard deviations. Only sparse rows, whose zeros have to stay, go by way of the covariance.
+    standard deviations. Sparse rows become dense a block at a time.
 
     Examples
     --------
@@ -30,14 +31,7 @@ def mean_and_root(X: Array, weight: Array) -> tuple[Array, Array]:
     >>> mean, root.T @ root
     (array([2.]), array([[1.]]))
     """
-    total = float(np.sum(weight))
-    if sp.issparse(X):
-        X = X.astype(np.float64)
-        mean = np.asarray(X.T @ weight).ravel() / total
-        square = (X.T @ sp.diags_array(weight) @ X).toarray() / total - np.outer(mean, mean)
-        values, vectors = np.linalg.eigh(square)
-        return mean, np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-    d = X.shape[1]
+    total, d = float(np.sum(weight)), X.shape[1]
     mean = sum((w @ block for block, w in _blocks(X, weight)), np.zeros(d)) / total
     root = np.empty((0, d))
     for block, w in _blocks(X, weight):
@@ -58,6 +52,9 @@ def difference(mean: Array, root: Array, other_mean: Array, other_root: Array) -
 
 
 def _blocks(X: Array, weight: Array) -> Any:
-    for a in range(0, X.shape[0], _BLOCK_ROWS):
-        part = slice(a, a + _BLOCK_ROWS)
-        yield X[part].astype(np.float64, copy=False), weight[part]
+    d = max(1, X.shape[1])
+    step = max(d, min(_BLOCK_ROWS, _BLOCK_SIZE // d))
+    for a in range(0, X.shape[0], step):
+        part = slice(a, a + step)
+        block = X[part].toarray() if sp.issparse(X) else X[part]
+        yield block.astype(np.float64, copy=False), weight[part]

@@ -33,10 +33,19 @@ def factorise(H: Array) -> Callable[[Array], Array]:
     while ridge < 1.0:
         inner = _cholesky(scaled + ridge * xp.eye(H.shape[0], dtype=H.dtype))
         if inner is not None:
-            # of one right-hand side, or of several side by side
-            return lambda r: (scale * inner((scale * r.T).T).T).T
+            return _scaled(inner, scale)
         ridge *= 100.0
     raise FloatingPointError("the Hessian is not positive definite, or not finite")
+
+
+def _scaled(inner: Callable[[Array], Array], scale: Array) -> Callable[[Array], Array]:
+    """Function that solves for one right-hand side, or for several side by side."""
+
+    def solve(r: Array) -> Array:
+        factor = scale if r.ndim == 1 else scale[:, None]
+        return factor * inner(factor * r)
+
+    return solve
 
 
 def _cholesky(H: Array) -> Callable[[Array], Array] | None:

@@ -139,7 +139,8 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
     costs : None, "balanced", mapping or array of shape (2, 2), default=None
         None treats both classes alike: the larger of their worst-case error rates is
         minimised. Otherwise the expected cost in the worst case is minimised, given the class
-        frequencies (biased minimax): the classes then have bounds of their own.
+        frequencies (biased minimax), over thresholds between the means: the classes then have
+        bounds of their own, of which one may vanish where the classes overlap widely.
     required_bound : mapping {label: float} or None, default=None
         A worst-case accuracy that one class is given, below 1; that of the other is then maximised.
         Not together with ``costs``.

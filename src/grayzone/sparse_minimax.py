@@ -241,6 +241,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
                 UserWarning,
                 stacklevel=FIT_DEPTH,
             )
+        self._fitted_family = greedy.family  # whatever the parameters are by then
         self.bound_path_ = np.array(path)
         self.accuracy_bound_ = path[-1] if path else 0.0
         d = self.n_features_in_
@@ -255,7 +256,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
 
     def _scores(self, X: Array) -> Array:
         X = X.astype(np.float64, copy=False)
-        values = self._family().matrix(X, self.bases_, self.gammas_)
+        values = self._fitted_family.matrix(X, self.bases_, self.gammas_)
         return values @ self.dual_coef_[0] + self.intercept_[0]
 
 

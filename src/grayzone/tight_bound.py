@@ -100,9 +100,11 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
         data rather than for the training data; otherwise to warn where ``n_bounds`` > 1
         decides worse than 1.
     solver : {"auto", "mm", "direct"}, default="auto"
-        "mm" runs Algorithm 1 literally. "direct" descends J itself after the first bound, to
-        where infinitely many bounds lead, in a fraction of the time. "auto" is "mm" up to 20
-        bounds. Limits always take bounds.
+        "mm" runs Algorithm 1 literally. "direct" descends J itself after the first bound, to a
+        stationary point, in a fraction of the time that as many bounds would take; it need not be
+        the point that they lead to. "auto" is "mm" up to 20 bounds, and "direct" beyond that and
+        with ``reject_cost``, where the first bound is half undecided and ten more are too few.
+        Limits always take bounds.
     fit_intercept : bool, default=True
         Whether to fit an (unpenalised) intercept.
     class_weight : mapping, "balanced" or None, default=None
@@ -321,8 +323,11 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
 
     def _directly(self) -> bool:
         """Whether J itself is descended, rather than bound by bound."""
-        few = self.solver == "mm" or (self.solver == "auto" and self.n_bounds <= _FEW_BOUNDS)
-        return self.n_bounds > 1 and not few
+        if self.solver == "auto":
+            many = self.n_bounds > _FEW_BOUNDS or self.reject_cost is not None
+        else:
+            many = self.solver == "direct"
+        return many and self.n_bounds > 1
 
     def _most_steps(self, target: Target | None) -> int | None:
         """How many steps there can be, where that is known."""

@@ -56,6 +56,8 @@ class Direction:
         kappa = self.kappas[1]
         if not np.isfinite(kappa):
             return 0.5
+        if not max(self.kappas) > 0.0:
+            return 0.0
         return min(max(kappa * self.deviations[1], _ASIDE), 1.0 - _ASIDE)
 
     @property

@@ -320,8 +320,8 @@ def thinned(
     """Draw an unbalanced subset: so many negatives, and a positive for each `ratio` of them."""
     rng = np.random.default_rng(seed)
     counts = (n_negatives, n_negatives // ratio)
-    rows = [rng.permutation(np.flatnonzero(y == k))[:n] for k, n in enumerate(counts)]
-    rows = np.sort(np.concatenate(rows))
+    drawn = [rng.permutation(np.flatnonzero(y == k))[:n] for k, n in enumerate(counts)]
+    rows = np.sort(np.concatenate(drawn))
     return X[rows], y[rows]
 
 

@@ -27,7 +27,7 @@ REPEATS = 5
 QUICK_ROWS = 20_000
 PEER_TOL, PEER_ITERATIONS = 1e-4, 10_000
 MANY = 1_000  # bounds, of which "direct" needs to know only that they are more than one
-OURS = {
+OURS: dict[str, dict[str, Any]] = {
     "ten bounds": {"n_bounds": 10, "solver": "mm"},
     "one bound": {"n_bounds": 1},
     "direct": {"n_bounds": MANY, "solver": "direct"},

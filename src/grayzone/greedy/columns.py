@@ -1,8 +1,9 @@
-"""Columns of a kernel matrix and sums over them, tile by tile: the matrix itself never exists."""
+"""Columns of a kernel matrix and sums over them, tile by tile: no large matrix ever exists."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ Array = Any
 
 # A tile is long enough for BLAS and stays in the cache while all sums take what they need of it.
 _COLUMNS, _ENTRIES = 512, 2**18
+# Values that are kept, because they are few: rows are candidates again and again. 16 MB, and no
+# more than what a double-precision tile of candidates may take anyway.
+_KEPT = 2**21
 
 
 def _tile_rows(n_columns: int) -> int:
@@ -43,6 +47,9 @@ class KernelColumns:
         self._whole = rows.size == X.shape[0] and bool(np.all(rows == np.arange(rows.size)))
         self._threads = not callable(kernel.name)
         self._left = None if self.precomputed else kernel.left(self._data(slice(None)), dtype)
+        self._keeps = (
+            not self.precomputed and self.dtype == np.float64 and rows.size**2 <= _KEPT
+        )
 
     def _data(self, rows: slice) -> Array:
         return self.X[rows] if self._whole else self.X[self.rows[rows]]
@@ -57,8 +64,16 @@ class KernelColumns:
         chosen = self.rows[points]
         return chosen if self.precomputed else self.kernel.right(self.X[chosen], dtype)
 
+    @cached_property
+    def _kept(self) -> Array:
+        """Columns of all rows, one after the other."""
+        return self._computed(np.arange(self.n_rows)).T
+
     def column(self, points: Array) -> Array:
         """Columns of these points in double precision, (n, m), Fortran order."""
+        return self._kept[points].T if self._keeps else self._computed(points)
+
+    def _computed(self, points: Array) -> Array:
         out = np.empty((self.n_rows, points.size), order="F")
         right, tile_rows = self._right(points, np.float64), _tile_rows(points.size)
 
@@ -103,7 +118,9 @@ class KernelColumns:
         square_sums : ndarray of shape (t, m)
             None of them without ``squares``.
         """
-        right = self._right(points, self.dtype)
+        # kept values are computed here, by all threads, not within one of them
+        kept = self._kept if self._keeps else None
+        right = points if self._keeps else self._right(points, self.dtype)
         m, tile_rows = points.size, _tile_rows(points.size)
         t = 0 if squares is None else squares.shape[1]
 
@@ -113,7 +130,8 @@ class KernelColumns:
                 b = min(stop, a + tile_rows)
                 left = factors(a, b).astype(self.dtype, copy=False).T
                 for c in range(0, m, _COLUMNS):
-                    tile = self._tile(a, b, right[c : c + _COLUMNS])
+                    some = right[c : c + _COLUMNS]
+                    tile = self._tile(a, b, some) if kept is None else kept[some, a:b].T
                     total[:, c : c + _COLUMNS] += left @ tile
                     if squares is not None:
                         weights = squares[a:b].astype(self.dtype, copy=False).T

@@ -29,7 +29,7 @@ from grayzone.solvers.features import indefinite
 Array = Any
 
 # Candidates whose criterion is computed, not only promised: all while that is cheap, then a few.
-_ENTRIES, _FINALISTS = 50_000, 4
+_ENTRIES, _FINALISTS = 10_000, 4
 # Gains that differ by less than this share are the same, and the order of rows must not decide.
 _TIE = 1e-9
 _ROUNDING = 1e-12

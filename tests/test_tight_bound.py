@@ -486,14 +486,21 @@ def test_scores_beside_undecided_are_those_of_classes(n_classes):
         np.testing.assert_allclose(softmax(scores, axis=1), proba, rtol=1e-10)
 
 
-def test_the_first_bound_with_undecided_is_one_more_class():
-    # §4.2: each row again, as one of the class "undecided", with the weight of its reward
+def test_the_first_bound_with_undecided_is_that_at_chows_rule():
+    # §4.2: each row again, as one of the class "undecided", with the weight of its reward; and, by
+    # Lemma 1, times the probability of the action under a policy: Chow's rule, but for 1 % of doubt
     X, y = data()
-    found = fit(X, y, n_bounds=1, reject_cost=0.3, tol=1e-9)
-    twice = LogisticRegression(solver="newton-cg", tol=1e-12, max_iter=10_000)
-    weight = np.repeat([1.0, 0.7], len(y))
+    found = fit(X, y, n_bounds=1, C=0.7, reject_cost=0.3, tol=1e-9)
+    precise = {"solver": "newton-cg", "tol": 1e-12, "max_iter": 10_000}
+    proba = LogisticRegression(C=0.7, **precise).fit(X, y).predict_proba(X)
+    policy = np.full((len(y), 3), 0.01 / 3)
+    decided = np.where(proba.max(axis=1) < 0.7, 2, proba.argmax(axis=1))
+    assert set(decided) == {0, 1, 2}
+    policy[np.arange(len(y)), decided] += 0.99
+    weight = np.append(policy[np.arange(len(y)), y], 0.7 * policy[:, 2])
+    twice = LogisticRegression(C=3 * 0.7, **precise)
     twice.fit(np.vstack([X, X]), np.append(y, np.full(len(y), 9)), sample_weight=weight)
-    assert_same_model(found, twice, 1e-7)
+    assert_same_model(found, twice, 1e-6)
 
 
 def test_costs_of_undecided_may_depend_on_the_class():

@@ -49,6 +49,8 @@ _ACCEPTED: dict[str, Any] = {
 }
 # Bounds up to which "auto" takes them one by one, as they are asked for.
 _FEW_BOUNDS = 20
+# Probability that the policy of the first bound beside an undecided action leaves to chance.
+_DOUBT = 0.01
 # Relative decrease that the last step of a convex fit may have promised, beyond ``tol``.
 _SLACK = 10.0
 
@@ -85,7 +87,7 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
         action.
     reject_cost : float, mapping or array of shape (K,), default=None
         Cost of staying undecided, which then is an action of its own, with scores of its own:
-        §4.2 of [1]_.
+        §4.2 of [1]_. The first bound is then the one at Chow's rule on the log-loss fit.
     undecided_label : "auto", str or number, default="auto"
         What ``predict`` returns for it; "auto" is -1 beside numbers and "undecided" beside strings.
     max_fpr : float or None, default=None
@@ -102,8 +104,7 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
     solver : {"auto", "mm", "direct"}, default="auto"
         "mm" runs Algorithm 1 literally. "direct" descends J itself after the first bound, to a
         stationary point, in a fraction of the time that as many bounds would take; it need not be
-        the point that they lead to. "auto" is "mm" up to 20 bounds, and "direct" beyond that and
-        with ``reject_cost``, where the first bound is half undecided and ten more are too few.
+        the point that they lead to. "auto" is "mm" up to 20 bounds, and "direct" beyond that.
         Limits always take bounds.
     fit_intercept : bool, default=True
         Whether to fit an (unpenalised) intercept.
@@ -247,7 +248,8 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
             problem = self._problem(rows, rewards, train)
             if start is None:
                 start = problem.start()
-            first = fit_targets(problem, problem.first_targets(), start, 1e-3 * self.tol)
+            targets = self._first_targets(problem, rows, train)
+            first = fit_targets(problem, targets, start, 1e-3 * self.tol)
             last, stopped = self._tighten(problem, rows, train, first, target, report)
             self._expose(last)
             if target is None:
@@ -321,12 +323,26 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
             self.max_iter,
         )
 
+    def _first_targets(self, problem: PolicyProblem, rows: Labelled, train: Array | None) -> Array:
+        """Targets of the first bound: at p = 1/A or, beside an undecided action, at Bayes' rule.
+
+        Where p = 1/A every row stays half undecided, and more bounds hardly get away from there.
+        A bound may be taken at any policy: that of the log-loss fit and Bayes' (Chow's) rule.
+        """
+        if self.reject_cost is None:
+            return problem.first_targets()
+        plain = self._problem(rows, np.eye(len(rows.classes)), train)
+        fitted = fit_targets(plain, plain.first_targets(), plain.start(), 1e-3 * self.tol)
+        proba = plain.policy.proba(fitted.scores)
+        chosen = np.argmin(proba @ self._action_costs(), axis=1)
+        # some doubt, so that no action is ruled out: its intercept would have no optimum
+        policy = np.full(problem.rewards.shape, _DOUBT / len(self.actions_))
+        policy[np.arange(chosen.size), chosen] += 1.0 - _DOUBT
+        return problem.rewards * policy
+
     def _directly(self) -> bool:
         """Whether J itself is descended, rather than bound by bound."""
-        if self.solver == "auto":
-            many = self.n_bounds > _FEW_BOUNDS or self.reject_cost is not None
-        else:
-            many = self.solver == "direct"
+        many = self.n_bounds > _FEW_BOUNDS if self.solver == "auto" else self.solver == "direct"
         return many and self.n_bounds > 1
 
     def _most_steps(self, target: Target | None) -> int | None:

@@ -7,7 +7,7 @@ something smaller, concave in the parameters,
 .. math:: \sum_i a_i p^\nu_i \Bigl(1 + \log\frac{p(y_i|x_i)}{p^\nu_i}\Bigr) \ge b,
 
 so that what satisfies it satisfies the limit. Its Lagrangian is a log-loss with one more weight,
-and bisection on the multiplier solves each subproblem. Solutions are feasible from the first to the
+and a search for its multiplier solves each subproblem. Solutions are feasible from the first to the
 last, and the objective never falls; ascent in the dual would oscillate.
 """
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from grayzone.losses import sigmoid, softplus
 from grayzone.solvers.policy import _FINER, Fitted, PolicyProblem, fit_targets
@@ -25,9 +26,9 @@ from grayzone.solvers.policy import _FINER, Fitted, PolicyProblem, fit_targets
 Array = Any
 
 _BISECTIONS = 60
-_CLOSE = 1e-6  # to the limit, relative, that a bisection ends at
+_CLOSE = 1e-5  # to the limit, relative, that the search for a multiplier ends at
 _FARTHEST, _STEP = 60.0, 0.25  # log-odds that the intercept is shifted by
-_BRACKETS = 12  # powers of four that a multiplier is looked for in
+_FIRST_STEP, _LARGEST_STEP = 0.125, 16.0  # of the logarithm of a multiplier
 
 Solver = Callable[[float, Fitted], tuple[Fitted, float]]
 
@@ -46,6 +47,11 @@ class Limit:
     def slack(self, scores: Array) -> float:
         """How much more than the limit there is."""
         return self.constant + float(self.weight @ sigmoid(scores[:, 0]))
+
+    @property
+    def scale(self) -> float:
+        """What slacks are measured by: the limit or, for ratios, a rate of one in a thousand."""
+        return max(abs(self.constant), 1e-3)
 
 
 def constrain(
@@ -71,13 +77,13 @@ def constrain(
     fitted, cost : Fitted, float
         Every solution, feasible, and its J.
     """
-    now = _shifted(limit, first)
+    now, multiplier = _shifted(limit, first), 1.0
     cost = problem.expected_cost(now.coef, now.scores)
     yield now, cost
     for _ in range(n_bounds):
-        now = _bounded_step(problem, own, limit, now)
+        now, multiplier = _bounded_step(problem, own, limit, now, multiplier)
         before, cost = cost, problem.expected_cost(now.coef, now.scores)
-        if cost > before:  # by what the bisection leaves: nothing is gained any more
+        if cost > before:  # by what the search leaves: nothing is gained any more
             return
         yield now, cost
         if before - cost <= _FINER * problem.tol * abs(cost):
@@ -111,53 +117,67 @@ def _moved(limit: Limit, first: Fitted, inside: float, outside: float) -> Fitted
     return Fitted(coef, first.scores + inside, first.residual)
 
 
-def _bounded_step(problem: PolicyProblem, own: Array, limit: Limit, now: Fitted) -> Fitted:
-    """Solve the convex subproblem at the current solution, by bisection on its multiplier."""
+def _bounded_step(
+    problem: PolicyProblem, own: Array, limit: Limit, now: Fitted, multiplier: float
+) -> tuple[Fitted, float]:
+    """Solve the convex subproblem at the current solution; gives its multiplier as well."""
     pulled = np.abs(limit.weight) * sigmoid(own * now.scores[:, 0])
     # the bound holds where sum of pulled * (log p_now - log p) <= slack
     base = -softplus(-own * now.scores[:, 0])
     slack = limit.slack(now.scores)
     place = (own > 0).astype(np.intp)
     objective = problem.targets(now.scores)
-    accuracy = _FINER * problem.tol
+    # a multiplier of 1 makes the limit weigh as much as the objective
+    unit = float(np.sum(objective)) / max(float(np.sum(pulled)), 1e-300)
 
     def solved(multiplier: float, start: Fitted) -> tuple[Fitted, float]:
         q = objective.copy()
-        q[np.arange(place.size), place] += multiplier * pulled
-        found = fit_targets(problem, q, start.coef, accuracy)
+        q[np.arange(place.size), place] += unit * multiplier * pulled
+        found = fit_targets(problem, q, start.coef, _FINER * problem.tol)
         log_p = -softplus(-own * found.scores[:, 0])
         return found, slack - float(pulled @ (base - log_p))
 
-    # in units in which the limit weighs as much as the objective
-    unit = float(np.sum(objective)) / max(float(np.sum(pulled)), 1e-300)
-    return _bisect(lambda multiplier, start: solved(unit * multiplier, start), now, slack)
+    kept, multiplier = _smallest(solved, now, multiplier, _CLOSE * limit.scale)
+    return (now if kept is None else kept), multiplier
 
 
-def _bisect(solved: Solver, now: Fitted, slack: float) -> Fitted:
-    """Smallest multiplier that keeps the bound; the current solution if rounding leaves none.
+def _smallest(
+    solved: Solver, now: Fitted, multiplier: float, close: float
+) -> tuple[Fitted | None, float]:
+    """Smallest multiplier that keeps the bound, with ``close`` to spare at most, and its solution.
 
-    Not from 0 on: without a limit the objective knows one class only, and has no minimum.
+    Room grows with the multiplier: it is bracketed from the last bound's on. Not from 0 on: without
+    a limit the objective knows one class only, and has no minimum. No solution if rounding leaves
+    none.
     """
-    found, room = solved(1.0, now)
-    kept, low, high = (found, 0.0, 1.0) if room >= 0.0 else (None, 1.0, np.inf)
-    for _ in range(_BRACKETS):
-        if kept is not None and low > 0.0:
+    search = _Search(solved, close, now)
+    place, step = float(np.log(multiplier)), _FIRST_STEP
+    while step < _LARGEST_STEP and search.room(place) != 0.0:
+        other = place - step if search.room(place) > 0.0 else place + step
+        if search.room(place) * search.room(other) <= 0.0:
+            brentq(search.room, place, other, xtol=_CLOSE**2, disp=False)
             break
-        multiplier = 0.25 * high if kept is not None else 4.0 * low
-        found, room = solved(multiplier, found)
-        if room >= 0.0:
-            kept, high = found, multiplier
-        else:
-            low = multiplier
-    for _ in range(_BISECTIONS):
-        if kept is None or low == 0.0 or high - low <= _CLOSE * high:
-            break
-        middle = 0.5 * (low + high)
-        found, room = solved(middle, kept)
-        if room >= 0.0:
-            high, kept = middle, found
-            if room <= _CLOSE * max(slack, _CLOSE):
-                break
-        else:
-            low = middle
-    return now if kept is None else kept
+        place, step = other, 2.0 * step
+    return search.kept, float(np.exp(search.place))
+
+
+class _Search:
+    """Room that the bound leaves at logarithms of multipliers, and the solution with least of it.
+
+    What is ``close`` to the limit counts as on it.
+    """
+
+    def __init__(self, solved: Solver, close: float, start: Fitted) -> None:
+        self._solved, self._close, self._last = solved, close, start
+        self._known: dict[float, float] = {}
+        self.kept: Fitted | None = None
+        self.place = 0.0
+
+    def room(self, place: float) -> float:
+        """Room at a multiplier; each is solved for once."""
+        if place not in self._known:
+            self._last, room = self._solved(float(np.exp(place)), self._last)
+            if room >= 0.0 and (self.kept is None or place < self.place):
+                self.kept, self.place = self._last, place
+            self._known[place] = 0.0 if 0.0 <= room <= self._close else room
+        return self._known[place]

@@ -1,12 +1,10 @@
 """Data for the benchmarks: real sets and mixtures from disk, and generated problems."""
 
-import csv
 import functools
-import gzip
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -15,14 +13,15 @@ from scipy.special import expit, logsumexp, softmax
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 
+from grayzone.datasets import load_dataset, make_four_clusters, make_mixture, make_twonorm
+
 LARGE_ROWS = 581_012
 SMALL_ROWS = 23_235
 # Share of Krummholz among Krummholz and Spruce/Fir, the positive class of the paper.
 KRUMMHOLZ_SHARE = 20_510 / 232_350
 HELD_OUT_ROWS = 10_000
-TWONORM_FEATURES = 20
+TWONORM_FEATURES = 20  # that tell something
 MIXTURE_ROWS = 100_000  # training rows that are drawn at once, so that smaller subsets are nested
-IJCNN1_FIRST = 35_000  # of the training rows, which LIBSVM offers as a file of their own
 # Corners of an equilateral triangle, the first two being the book's.
 CLASS_MEANS = np.array([[1.0, 0.0], [0.0, 1.0], [(1 - 3**0.5) / 2, (1 - 3**0.5) / 2]])
 
@@ -82,34 +81,23 @@ class Parts(NamedTuple):
     y_test: np.ndarray
 
 
-def data_file(name: str) -> Path:
-    """Return the path of a data file.
-
-    Parameters
-    ----------
-    name : str
-        File name inside ``$GRAYZONE_DATA``, or inside ``../shared/data`` beside the clone.
-
-    Raises
-    ------
-    FileNotFoundError
-        If it is not there.
-    """
+def data_folder() -> Path:
+    """Return where data files are: ``$GRAYZONE_DATA``, or ``../shared/data`` beside the clone."""
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
-    path = Path(os.environ.get("GRAYZONE_DATA", default)) / name
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{name} is not in {path.parent}: set GRAYZONE_DATA to the folder that holds it "
-            "(benchmarks/README.md says what it contains)"
-        )
-    return path
+    return Path(os.environ.get("GRAYZONE_DATA", default))
+
+
+@functools.cache
+def dataset(name: str) -> Any:
+    """Load a data set by name; see `grayzone.datasets.load_dataset`."""
+    return load_dataset(name, folder=data_folder())
 
 
 @functools.cache
 def covtype() -> tuple[np.ndarray, np.ndarray]:
     """Load covertype as stored: 54 integer features, classes 1 to 7."""
-    with np.load(data_file("covtype.npz")) as arrays:
-        return arrays["X"], arrays["y"]
+    found = dataset("covtype")
+    return found.data, found.target
 
 
 def covtype_binary(n_rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -164,9 +152,9 @@ def ijcnn1_parts(n_rows: int) -> Parts:
         Training rows, a stratified subset of the 49,990; smaller subsets are contained in larger
         ones. The validation and the test part, 10,000 rows each, do not depend on it.
     """
-    with np.load(data_file("ijcnn1.npz")) as arrays:
-        X, X_other = (arrays[k].astype(np.float64, order="C") for k in ("X_train", "X_test"))
-        y, y_other = ((arrays[k] == 1).astype(np.int64) for k in ("y_train", "y_test"))
+    found = dataset("ijcnn1")
+    X, X_other = np.split(found.data.astype(np.float64, order="C"), [found.n_train])
+    y, y_other = np.split((found.target == 1).astype(np.int64), [found.n_train])
     train = stratified_rows(y, min(n_rows, len(y)))
     valid, test = _held_out(y_other)
     return Parts(X[train], y[train], X_other[valid], y_other[valid], X_other[test], y_other[test])
@@ -190,20 +178,19 @@ def ijcnn1_ordered(repeated: bool = False) -> Split:
         Whether the two parts of the training file, which LIBSVM offers as files of their own,
         follow: the 191,681 rows of Le Roux (2017), of which 49,990 occur twice.
     """
-    with np.load(data_file("ijcnn1.npz")) as arrays:
-        parts = [(arrays[f"X_{k}"], arrays[f"y_{k}"]) for k in ("train", "test")]
+    found = dataset("ijcnn1")
+    X, y = found.data, found.target
     if repeated:
-        X, y = parts[0]
-        parts += [(X[:IJCNN1_FIRST], y[:IJCNN1_FIRST]), (X[IJCNN1_FIRST:], y[IJCNN1_FIRST:])]
-    X, y = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        # its parts one after the other are the training file itself
+        X, y = (np.concatenate([a, a[: found.n_train]]) for a in (X, y))
     return _in_order(X.astype(np.float64), (y == 1).astype(np.int64), 0.8)
 
 
 def mnist() -> Split:
     """Load the digits, 60,000 and 10,000: pixels between 0 and 1 in single precision."""
-    with np.load(data_file("mnist.npz")) as arrays:
-        X_train, X_test = (arrays[k] / np.float32(255) for k in ("X_train", "X_test"))
-        y_train, y_test = (arrays[k].astype(np.int64) for k in ("y_train", "y_test"))
+    found = dataset("mnist")
+    X_train, X_test = np.split(found.data / np.float32(255), [found.n_train])
+    y_train, y_test = np.split(found.target, [found.n_train])
     return Split(X_train, y_train, X_test, y_test)
 
 
@@ -287,31 +274,30 @@ def krummholz_train(split: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def labelled_table(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Load a table of numbers whose last column is the label, 0 or 1.
+    """Load a table of numbers with the labels 0 and 1.
 
     Parameters
     ----------
     name : str
-        File name without ``.csv``. Rows with a missing value are left out.
+        Name of the data set. Rows with a missing value are left out.
     """
-    table = np.genfromtxt(data_file(f"{name}.csv"), delimiter=",", skip_header=1)
-    table = table[~np.isnan(table).any(axis=1)]
-    return table[:, :-1], table[:, -1].astype(np.int64)
+    found = dataset(name)
+    whole = ~np.isnan(found.data).any(axis=1)
+    return found.data[whole], found.target[whole]
 
 
 @functools.cache
 def bank_marketing() -> tuple[np.ndarray, np.ndarray]:
     """Load the bank's calls: 7 numbers, then a column of 0 and 1 for each value of 9 others."""
-    with gzip.open(data_file("bank_marketing.csv.gz"), "rt", newline="") as file:
-        rows = list(csv.reader(file))[1:]
-    *columns, labels = (np.array(column) for column in zip(*rows, strict=True))
+    found = dataset("bank_marketing")
     numbers, indicators = [], []
-    for column in columns:
-        try:
-            numbers.append(column.astype(np.float64))
-        except ValueError:
+    for name in found.feature_names:
+        column = found.data[name].to_numpy()
+        if column.dtype.kind == "f":
+            numbers.append(column)
+        else:
             indicators += [(column == value).astype(np.float64) for value in np.unique(column)]
-    return np.column_stack(numbers + indicators), labels.astype(np.int64)
+    return np.column_stack(numbers + indicators), found.target
 
 
 def thinned(
@@ -337,11 +323,15 @@ def random_plane(seed: int | Sequence[int] = 0) -> Plane:
 def plane_sample(
     n: int, plane: Plane, seed: int | Sequence[int] = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw rows of four normal clusters; the classes are equally likely."""
-    rng = np.random.default_rng(seed)
-    cluster = rng.choice(4, size=n, p=plane.shares)
-    X = plane.centres[cluster] + rng.normal(scale=plane.scale, size=(n, 2))
-    return X, (cluster >= 2).astype(np.int64)
+    """Draw rows of four normal clusters."""
+    drawn = make_four_clusters(
+        n,
+        centres=plane.centres,
+        shares=plane.shares,
+        scale=plane.scale,
+        random_state=np.random.RandomState(seed),
+    )
+    return drawn.X, drawn.y
 
 
 def random_split(
@@ -366,24 +356,8 @@ def random_split(
 def twonorm(
     n: int, n_noise: int = 0, seed: int | Sequence[int] = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw Breiman's Twonorm: normal classes around ±(a, …, a), a = 2/√20, covariance I.
-
-    The classes are equally likely. Bayes' rule is right with probability Φ(2) = .977.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    n_noise : int, default=0
-        Features that tell nothing, after the 20 that do.
-    seed : int or sequence of int, default=0
-        Seed of the generator.
-    """
-    rng = np.random.default_rng(seed)
-    y = rng.integers(2, size=n)
-    X = rng.normal(size=(n, TWONORM_FEATURES + n_noise))
-    X[:, :TWONORM_FEATURES] += (2 / np.sqrt(TWONORM_FEATURES)) * (2 * y[:, None] - 1)
-    return X, y
+    """Draw Breiman's Twonorm; see `grayzone.datasets.make_twonorm`."""
+    return make_twonorm(n, n_noise=n_noise, random_state=np.random.RandomState(seed))
 
 
 def two_normals(n: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -401,7 +375,7 @@ def two_normals(n: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.
 @functools.cache
 def esl_centres() -> np.ndarray:
     """Load the centres of the ESL mixture: ten of class 0, then ten of class 1."""
-    return np.loadtxt(data_file("esl_mixture_means.csv"), delimiter=",", skiprows=1)[:, :2]
+    return dataset("esl_mixture").means
 
 
 def esl_mixture(n: int, seed: int | Sequence[int] = 0) -> Mixture:
@@ -417,11 +391,8 @@ def esl_mixture(n: int, seed: int | Sequence[int] = 0) -> Mixture:
     seed : int or sequence of int, default=0
         Seed of the generator.
     """
-    rng = np.random.default_rng(seed)
-    centres = esl_centres()
-    component = rng.integers(len(centres), size=n)
-    X = centres[component] + rng.normal(scale=np.sqrt(1 / 5), size=(n, 2))
-    return Mixture(X, (component >= len(centres) // 2).astype(np.int64), esl_probability(X))
+    drawn = make_mixture(n, centres=esl_centres(), random_state=np.random.RandomState(seed))
+    return Mixture(drawn.X, drawn.y, drawn.proba[:, 1])
 
 
 def esl_probability(X: np.ndarray) -> np.ndarray:
@@ -438,13 +409,13 @@ def _log_densities(X: np.ndarray, centres: np.ndarray, n_classes: int) -> np.nda
 
 def esl_sample() -> tuple[np.ndarray, np.ndarray]:
     """Load the 200 points of the ESL mixture that the book shows."""
-    table = np.loadtxt(data_file("esl_mixture.csv"), delimiter=",", skiprows=1)
-    return table[:, :2], table[:, 2].astype(np.int64)
+    found = dataset("esl_mixture")
+    return found.data, found.target
 
 
 def esl_grid() -> PlaneGrid:
     """Load the grid published with the ESL mixture: 69 columns, 99 rows, which vary slowest."""
-    table = np.loadtxt(data_file("esl_mixture_grid.csv"), delimiter=",", skiprows=1)
+    table = dataset("esl_mixture").grid
     return PlaneGrid(table[:, :2], table[:, 2], table[:, 3] / table[:, 3].sum())
 
 

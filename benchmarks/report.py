@@ -1,13 +1,19 @@
-"""Tables for people, JSON for programs."""
+"""Tables for people, JSON for programs.
+
+What a benchmark shows it shows twice: on the terminal, and in its JSON file under "report", from
+which `benchmarks/RESULTS.md` is made.
+"""
 
 import json
+import math
 import os
 import platform
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 RESULTS = Path(__file__).resolve().parent / "results"
 LIBRARIES = (
@@ -21,6 +27,83 @@ LIBRARIES = (
     "fastrvm",
     "empulse",
 )
+
+
+Outcome = Literal["reproduced", "partly", "not reproduced", "met", "missed"]
+
+
+@dataclass
+class Report:
+    """What this process has shown so far."""
+
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    verdicts: list[dict[str, Any]] = field(default_factory=list)
+    measures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    figures: list[dict[str, str]] = field(default_factory=list)
+
+
+_SHOWN = Report()
+
+
+def verdict(what: str, outcome: Outcome, why: str) -> None:
+    """Say in one line whether a claim held: one of a paper, or a target of this package.
+
+    Parameters
+    ----------
+    what : str
+        The table, figure or target.
+    outcome : str
+        "reproduced", "partly" or "not reproduced" of what a paper shows; "met" or "missed" of a
+        target.
+    why : str
+        What was seen, and what limits it.
+    """
+    _SHOWN.verdicts.append({"what": what, "outcome": outcome, "why": why})
+    print(f"\n{what}: {outcome} — {why}", flush=True)
+
+
+def graded(met: Sequence[bool]) -> Outcome:
+    """Return how much of a table was reproduced."""
+    return "reproduced" if all(met) else "partly" if any(met) else "not reproduced"
+
+
+def measure(name: str, value: float, *, better: Literal["higher", "lower"], slack: float) -> None:
+    """Keep a number for `python -m benchmarks compare`.
+
+    Parameters
+    ----------
+    name : str
+        What was measured.
+    value : float
+        The number.
+    better : {"higher", "lower"}
+        Which way is better.
+    slack : float
+        By how much it may be worse by chance: a share of it for ratios of times, otherwise some
+        standard errors.
+    """
+    if math.isfinite(value):
+        _SHOWN.measures[name] = {"value": float(value), "better": better, "slack": float(slack)}
+
+
+def show_figure(figure: Any, path: Path, caption: str) -> None:
+    """Write a matplotlib figure, and keep its name.
+
+    Parameters
+    ----------
+    figure : Figure
+        The figure.
+    path : Path
+        A PNG file.
+    caption : str
+        What it shows.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part.png")
+    figure.savefig(part, dpi=110, pil_kwargs={"optimize": True})
+    os.replace(part, path)
+    _SHOWN.figures.append({"file": path.name, "caption": caption})
+    print(f"drawn: {path.name}")
 
 
 def say(text: str) -> None:
@@ -46,6 +129,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
         Cells; a float is shown with three digits, None as a dash.
     """
     cells = [list(columns)] + [[_text(value) for value in row] for row in rows]
+    _SHOWN.tables.append({"title": title, "columns": cells[0], "rows": cells[1:]})
     widths = [max(len(row[j]) for row in cells) for j in range(len(columns))]
     print(f"\n{title}")
     for i, row in enumerate(cells):
@@ -87,13 +171,18 @@ def write_json(
     """
     path = path or RESULTS / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    record = {"benchmark": name, "environment": environment(), **results}
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(record, indent=2, default=float) + "\n")
-    os.replace(part, path)
+    record = {"benchmark": name, "environment": environment(), **results, "report": asdict(_SHOWN)}
+    replace_text(path, json.dumps(record, indent=2, default=float) + "\n")
     if announce:
         print(f"\nwritten to {os.path.relpath(path)}")
     return path
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file in one step: an interruption leaves the earlier one, never half of one."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
 
 
 def environment() -> dict[str, Any]:

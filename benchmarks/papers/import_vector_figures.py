@@ -1,9 +1,9 @@
-"""Figures 2 to 4 of Zhu & Hastie, Support vector machines, kernel logistic regression and boosting.
+"""Figures 1 to 5 of Zhu & Hastie, Support vector machines, kernel logistic regression and boosting.
 
-Figure 2: the 200 points of the ESL mixture, radial kernel, lambda from e^10 down to e^-10, points
-added at each until the stopping rule with r = 1 and alpha = .001 holds. Figure 3: the boundaries of
-an SVC and of the import vector machine. Figure 4: three classes, 300 points. What the paper leaves
-open: the width of the kernel (here exp(-|x - x'|²)); where misclassification is measured (here
+Figures 1 and 5: losses. Figure 2: the 200 points of the ESL mixture, radial kernel, lambda from
+e^10 down to e^-10, points added at each until the stopping rule with r = 1 and alpha = .001 holds.
+Figure 3: the boundaries of an SVC and of the import vector machine. Figure 4: three classes, 300
+points. What the paper leaves open: the width of the kernel (here exp(-|x - x'|²)); where misclassification is measured (here
 not on a sample: it is the expected error under the true probabilities, on the grid that comes with
 the data); the mixtures of three classes (here the book's recipe with a third class, several draws).
 
@@ -30,7 +30,15 @@ from benchmarks.data import (
     esl_probability,
     esl_sample,
 )
-from benchmarks.report import RESULTS, print_table, write_json
+from benchmarks.report import (
+    RESULTS,
+    graded,
+    measure,
+    print_table,
+    show_figure,
+    verdict,
+    write_json,
+)
 from grayzone import ImportVectorMachine, ImportVectorMachineCV, TruncatedLogisticRegression
 
 GAMMA = 1.0
@@ -77,8 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__.split("\n")[0],
     )
     add = parser.add_argument
-    add("--output", type=Path, default=RESULTS, help="folder for JSON and PNG")
-    add("--images", type=Path, help="folder for PNG, if that is another one")
+    add("--output", type=Path, help="the JSON file; figures go beside it")
     add("--draws", type=int, default=DRAWS, help=f"of three classes (default: {DRAWS})")
     add("--threads", type=int, default=1, help="threads of BLAS (default: 1)")
     options = parser.parse_args(argv)
@@ -90,9 +97,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         three = [three_classes(seed) for seed in range(options.draws)]
     verdicts = compare(two, three)
     print_results(two, three, verdicts)
-    results = {"two_classes": two, "three_classes": three, "verdicts": verdicts}
-    write_json("import_vector_figures", results, options.output / "import_vector_figures.json")
-    draw_figures(options.images or options.output, sample, two, models)
+    judge(two, three, verdicts)
+    output = options.output or RESULTS / "import_vector_figures.json"
+    draw_figures(output.parent, sample, two, models)
+    results = {"two_classes": two, "three_classes": three, "claims": verdicts}
+    write_json("import_vector_figures", results, output)
     return 0
 
 
@@ -222,6 +231,57 @@ def compare(two: Results, three: Sequence[Results]) -> list[Results]:
     ]
 
 
+def judge(two: Results, three: Sequence[Results], claims: Sequence[Results]) -> None:
+    """Say of each figure whether it came out as in the paper."""
+    losses = loss_curves()
+    # what the paper says of its Figures 1 and 5: alike where it matters, the exponential loss not
+    far = losses["margin"] < -2
+    alike = np.abs(losses["binomial"] - losses["hinge"]).max() <= 1.0
+    steep = bool(np.all(losses["exponential"][far] > 2 * losses["binomial"][far]))
+    for number, met in ((1, [bool(alike)]), (5, [bool(alike), steep])):
+        verdict(
+            f"Figure {number} (losses)",
+            graded(met),
+            "the binomial log-likelihood is within 1 of the hinge loss everywhere"
+            + ", the exponential loss leaves both" * (number == 5),
+        )
+    seen = {claim["what"]: claim for claim in claims}
+    path = [seen[c.what] for c in (ERROR, LAMBDA, POINTS)]
+    verdict(
+        "Figure 2 (import points along λ)",
+        graded([c["agrees"] for c in path]),
+        ", ".join(f"{c['what']} {c['ours']:.4g} (paper {c['paper']:g})" for c in path),
+    )
+    fewer = two["at_best"]["points"] < two["svc"]["points"]
+    no_worse = two["at_best"]["error"] <= two["svc"]["error"] + ERROR.slack
+    verdict(
+        "Figure 3 (boundaries)",
+        graded([bool(fewer), bool(no_worse)]),
+        f"{two['at_best']['points']} import points and error {two['at_best']['error']:.4f}, an SVC "
+        f"{two['svc']['points']} support vectors and {two['svc']['error']:.4f}",
+    )
+    own = seen[POINTS_3.what]
+    verdict(
+        "Figure 4 (three classes)",
+        graded([own["agrees"]]),
+        f"median of {own['ours']:.0f} points over {len(three)} draws of unknown mixtures, paper "
+        f"{own['paper']:g}",
+    )
+    measure("least error on the grid", two["best"]["error"], better="lower", slack=0.002)
+    measure("import points at the least", two["at_best"]["points"], better="lower", slack=6)
+
+
+def loss_curves() -> dict[str, np.ndarray]:
+    """Losses of Figures 1 and 5 against the margin y f."""
+    u = np.linspace(-3.0, 3.0, 241)
+    return {
+        "margin": u,
+        "hinge": np.maximum(0.0, 1.0 - u),
+        "binomial": np.logaddexp(0.0, -u),
+        "exponential": np.exp(-u),
+    }
+
+
 def print_results(two: Results, three: Sequence[Results], verdicts: Sequence[Results]) -> None:
     """Print the path, the classifiers, the three classes and the verdicts."""
     print_table(
@@ -302,15 +362,34 @@ def draw_figures(
     except ImportError:
         print("matplotlib is not installed: no figures")
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    figures = {2: Figure(figsize=(10, 3.4)), 3: Figure(figsize=(9, 5.6)), 4: Figure(figsize=(5, 6))}
+    sizes = {1: (5, 3.4), 2: (10, 3.4), 3: (9, 5.6), 4: (5, 6), 5: (5, 3.4)}
+    figures = {number: Figure(figsize=size) for number, size in sizes.items()}
+    draw_losses(figures[1], ("binomial", "hinge"))
     draw_figure2(figures[2], two)
     draw_figure3(figures[3], sample, two, models)
     draw_figure4(figures[4])
+    draw_losses(figures[5], ("binomial", "hinge", "exponential"))
+    captions = {
+        1: "losses",
+        2: "error and criterion along λ, criterion along import points",
+        3: "boundaries of an SVC and of the import vector machine",
+        4: "three classes",
+        5: "losses, with the one of boosting",
+    }
     for number, figure in figures.items():
         path = folder / f"import_vector_figure{number}.png"
-        figure.savefig(path, dpi=150, pil_kwargs={"optimize": True})
-        print(f"figure {number} drawn: {path.name}")
+        show_figure(figure, path, f"Figure {number}: {captions[number]}")
+
+
+def draw_losses(figure: Any, names: Sequence[str]) -> None:
+    """Draw losses against the margin."""
+    figure.set_layout_engine("constrained")
+    axes, curves = figure.subplots(), loss_curves()
+    for name, color, style in zip(names, (BLUE, ORANGE, GREY), ("-", "--", ":"), strict=False):
+        axes.plot(curves["margin"], curves[name], style, color=color, label=name)
+    axes.set(xlabel="y f(x)", ylabel="loss", ylim=(0, 6))
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def draw_figure2(figure: Any, two: Results) -> None:

@@ -26,11 +26,11 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from threadpoolctl import threadpool_limits
 
 from benchmarks.data import Split, covtype_ordered, ijcnn1_ordered, mnist
-from benchmarks.report import RESULTS, print_table, say, write_json
+from benchmarks.report import RESULTS, graded, measure, print_table, say, verdict, write_json
 from grayzone import TightBoundLogisticRegression
 
 BOUNDS = (1, 10, 100, 1000)
-FOLDS, MNIST_FOLDS = 5, 3
+FOLDS, LARGE_FOLDS = 5, 3
 QUICK_ROWS, QUICK_FOLDS = 3_000, 2
 # A margin of the paper may be missed by so many percentage points, because folds, penalties and the
 # scaling of features are not stated; on MNIST so many are asked for.
@@ -109,17 +109,18 @@ PROBLEMS = {
             (0.01, 0.1, 1.0, 10.0),
             TO_THE_LIMIT,
             {1: (36.32, 0.06), 10: (32.85, 0.06), 100: (32.96, 0.06), 1000: (32.88, 0.07)},
+            n_folds=LARGE_FOLDS,
         ),
         Problem(
             "mnist",
             "Table 3",
             mnist,
-            (0.01, 0.03, 0.1, 0.3),
+            (0.03, 0.1, 0.3),
             TO_THE_LIMIT,
             {1: (7.46, 0.11), 10: (6.97, 0.08), 100: (7.01, 0.05), 1000: (7.00, 0.08)},
             margin=MNIST_MARGIN,
-            n_folds=MNIST_FOLDS,
-            tol=1e-3,
+            n_folds=LARGE_FOLDS,
+            tol=1e-2,
         ),
         Problem(
             "ijcnn1",
@@ -129,6 +130,7 @@ PROBLEMS = {
             LITERALLY,
             IJCNN1,
             divide=divisions,
+            tol=1e-5,
         ),
         Problem(
             "ijcnn1-all",
@@ -138,6 +140,7 @@ PROBLEMS = {
             LITERALLY,
             IJCNN1,
             divide=divisions,
+            tol=1e-5,
         ),
     )
 }
@@ -176,7 +179,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     names = ",".join(PROBLEMS)
     add("--only", type=_names, default=tuple(PROBLEMS), help=f"of {names} (all)")
     add("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows: does everything run?")
-    add("--folds", type=int, help=f"default: {FOLDS}, {MNIST_FOLDS} for mnist")
+    add("--folds", type=int, help=f"default: {FOLDS}, {LARGE_FOLDS} for covtype and mnist")
     add("--literal", action="store_true", help="bounds one after the other everywhere: hours")
     add("--threads", type=int, default=1, help="threads of BLAS (default: 1)")
     add("--output", type=Path, help="the JSON file, continued if it exists")
@@ -280,9 +283,11 @@ def fit_cell(
     first = TightBoundLogisticRegression(C=C, n_bounds=1, tol=tol, warm_start=True)
     found = [fit_one(first, X, y, held_out)]
     for n_bounds, solver in solvers.items():
-        if solver == "direct" and found[-1]["solver"] == "direct":
-            # it does not depend on the number of bounds
-            found.append({**found[-1], "bounds": n_bounds, "seconds": 0.0})
+        last = found[-1]
+        stationary = last["bounds"] > 1 and last["steps"] < last["bounds"]
+        if solver == last["solver"] and (solver == "direct" or stationary):
+            # more bounds would change nothing: J was stationary before the last one
+            found.append({**last, "bounds": n_bounds, "seconds": 0.0})
             continue
         # a warm start: the first bound, which all have in common, is not minimised again
         model = deepcopy(first).set_params(n_bounds=n_bounds, solver=solver)
@@ -395,6 +400,27 @@ def print_verdicts(tables: Sequence[Record]) -> None:
         ("", "ours", "paper", "required", "verdict"),
         rows,
     )
+    for table in tables:
+        judge(PROBLEMS[table["data"]], table)
+
+
+def judge(problem: Problem, table: Record) -> None:
+    """Say whether a table came out as in the paper."""
+    one, *more = table["rows"]
+    verdict(
+        f"{problem.table} ({problem.name})",
+        graded([row["met"] for row in more]),
+        f"error {one['test_error']:.2f} % with one bound (paper {problem.published[1][0]}), "
+        + ", ".join(
+            f"{row['test_error']:.2f} with {row['bounds']} ({problem.published[row['bounds']][0]})"
+            for row in more
+        )
+        + f"; at least {min(problem.required(row['bounds']) for row in more):.2f} less was asked",
+    )
+    for row in table["rows"]:
+        slack = max(0.2, row["three_sigma"])
+        name = f"error, {problem.name}, T = {row['bounds']}"
+        measure(name, row["test_error"], better="lower", slack=slack)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,15 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from benchmarks.data import KRUMMHOLZ_SHARE, Split, krummholz
-from benchmarks.report import print_table, write_json
+from benchmarks.report import (
+    RESULTS,
+    graded,
+    measure,
+    print_table,
+    show_figure,
+    verdict,
+    write_json,
+)
 from grayzone import TruncatedLogisticRegression
 
 PI = KRUMMHOLZ_SHARE
@@ -26,6 +34,8 @@ COST_NEGATIVE, COST_POSITIVE = PI, 1 - PI
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)
 THRESHOLDS = np.unique(np.append(np.arange(20, 101) / 500, PI))  # .04, .042, … .2, and π
 CV_TOL, FINAL_TOL = 1e-6, 1e-9
+# How far a figure may be from the paper's to count as the same: losses in 10⁻², shares in points.
+LOSS_SLACK, SUPPORT_SLACK = 0.03, 2.0
 
 
 class Published(NamedTuple):
@@ -74,10 +84,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 records.append({"split": k, "zone": zone, **run_zone(split, zone, seed=k)})
             print(f"split {k + 1} of {options.splits} done", flush=True)
     print_results(records)
-    results = {"thresholds": THRESHOLDS.tolist(), "runs": records}
-    written = write_json("truncated_table2", results, options.output)
-    figure = written.with_name("truncated_figure1.png")
-    draw_figure1(records[0]["curve"], records[len(ZONES) - 1]["curve"], figure)
+    output = options.output or RESULTS / "truncated_table2.json"
+    curves = records[0]["curve"], records[len(ZONES) - 1]["curve"]
+    judge_figure1(*curves)
+    draw_figure1(*curves, output.with_name("truncated_figure1.png"))
+    write_json("truncated_table2", {"thresholds": THRESHOLDS.tolist(), "runs": records}, output)
     return 0
 
 
@@ -152,10 +163,20 @@ def loss_curve(model: TruncatedLogisticRegression, X: np.ndarray, y: np.ndarray)
 
 def print_results(records: Sequence[dict[str, Any]]) -> None:
     """Print means and standard deviations over the splits, beside the paper's."""
-    rows = []
+    rows, met = [], []
     for zone, paper in TABLE2.items():
         runs = [record for record in records if record["zone"] == zone]
         low, high = zone or (0.0, 1.0)
+        loss, share = (
+            100 * float(np.mean([r[k] for r in runs])) for k in ("loss", "support_share")
+        )
+        met.append(
+            abs(loss - paper.loss) <= LOSS_SLACK and abs(share - paper.support) <= SUPPORT_SLACK
+        )
+        measure(f"loss, zone {100 * low:.1f}–{100 * high:.1f} %", loss, better="lower", slack=0.03)
+        measure(
+            f"support, zone {100 * low:.1f}–{100 * high:.1f} %", share, better="lower", slack=1.0
+        )
         rows.append(
             [
                 f"{100 * low:.1f}–{100 * high:.1f}",
@@ -172,6 +193,26 @@ def print_results(records: Sequence[dict[str, Any]]) -> None:
         "Table 2: test loss (×10⁻²), decision threshold (%) and support vectors (%)",
         ("zone (%)", "loss", "paper", "loss at π", "threshold", "paper", "support", "paper"),
         rows,
+    )
+    verdict(
+        "Table 2 (gray zones)",
+        graded(met),
+        f"{sum(met)} of {len(met)} zones have the paper's loss within {LOSS_SLACK}e-2 and its"
+        f" share of support vectors within {SUPPORT_SLACK:g} points",
+    )
+
+
+def judge_figure1(plain: Sequence[float], narrow: Sequence[float]) -> None:
+    """Say whether the narrow zone has a lower minimum, nearer to π."""
+    best = {name: int(np.argmin(curve)) for name, curve in (("plain", plain), ("narrow", narrow))}
+    lower = narrow[best["narrow"]] < plain[best["plain"]]
+    off = {name: abs(THRESHOLDS[k] - PI) for name, k in best.items()}
+    verdict(
+        "Figure 1 (loss against threshold)",
+        graded([bool(lower), bool(off["narrow"] <= off["plain"])]),
+        f"least loss {100 * min(narrow):.2f}e-2 at {100 * THRESHOLDS[best['narrow']]:.1f} % in the "
+        f"narrow zone, {100 * min(plain):.2f}e-2 at {100 * THRESHOLDS[best['plain']]:.1f} %"
+        f" without one; π is {100 * PI:.1f} %",
     )
 
 
@@ -199,8 +240,7 @@ def draw_figure1(plain: Sequence[float], narrow: Sequence[float], path: Path) ->
     axes.axvline(100 * PI, color="gray", linewidth=0.8, label=f"π = {100 * PI:.1f} %")
     axes.set(xlabel="decision threshold (%)", ylabel="mean test loss (×10⁻²)")
     axes.legend()
-    figure.savefig(path, dpi=150)
-    print(f"figure 1 drawn beside it: {path.name}")
+    show_figure(figure, path, "Figure 1: mean test loss against the decision threshold")
 
 
 if __name__ == "__main__":

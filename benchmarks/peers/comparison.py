@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.contenders import Judge, Peer, Zone, ours
-from benchmarks.report import print_table
+from benchmarks.report import measure, print_table, verdict
 from benchmarks.timing import Contender, Timing, peak_memory, race
 
 Tolerances = dict[Peer, dict[float, float | None]]
@@ -112,6 +112,28 @@ def print_comparison(title: str, records: Sequence[dict[str, Any]]) -> None:
             ("", *(record["name"].removeprefix("grayzone, ") for record in mine)),
             [[r["name"], *(r["seconds"] / m["seconds"] for m in mine)] for r in rivals],
         )
+
+
+def judge_ratios(title: str, records: Sequence[dict[str, Any]], target: float) -> None:
+    """Say how many times faster than the fastest peer ours is, at one wanted error."""
+    reached = [r for r in records if r["reached"] and r["target"] == target]
+    rivals = {r["name"]: r["seconds"] for r in reached if r["peer"]}
+    if not rivals:
+        return
+    name = min(rivals, key=rivals.__getitem__)
+    ratios = {
+        r["name"].removeprefix("grayzone, "): rivals[name] / r["seconds"]
+        for r in reached
+        if not r["peer"]
+    }
+    for zone, ratio in ratios.items():
+        measure(f"{title}: fastest peer / ours, {zone}", ratio, better="higher", slack=0.25 * ratio)
+    verdict(
+        f"Linear fits on {title}: no slower than the fastest peer",
+        "met" if min(ratios.values()) >= 1 else "missed",
+        f"{name} / ours at a relative error of {target:.0e}: "
+        + ", ".join(f"{ratio:.2f} ({zone})" for zone, ratio in ratios.items()),
+    )
 
 
 def compare_memory(

@@ -29,6 +29,7 @@ from grayzone import ImportVectorMachine
 
 NYSTROEM_OWN = f"{NYSTROEM}, own gamma"
 RVM, GAUSSIAN_PROCESS = "fastrvm", "GaussianProcessClassifier"
+RVM_ITERATIONS = 2_000  # its default, 10,000, takes minutes where it does not converge
 SMALL_ROWS = 1_000  # most rows for those whose time grows with their cube
 LEAST_PROBABILITY = 1e-15  # what a probability of zero counts as in the log loss
 
@@ -143,7 +144,7 @@ def fit_rvm(data: Data, *, C: float | None, gamma: float, seed: int) -> Fitted:
     """Fit a relevance vector machine, which estimates its own penalties; nothing is random."""
     from fastrvm import RVC
 
-    model = RVC(gamma=float(gamma), fit_intercept=True).fit(*data)
+    model = RVC(gamma=float(gamma), fit_intercept=True, max_iter=RVM_ITERATIONS).fit(*data)
     return Fitted(model, partial(_positive, model), len(model.relevance_))
 
 

@@ -25,6 +25,9 @@ from threadpoolctl import threadpool_limits
 from benchmarks import data
 from benchmarks.data import Parts
 from benchmarks.peers.kernel_contenders import (
+    NYSTROEM,
+    OURS,
+    OURS_MATCHED,
     PROTOTYPE,
     Method,
     cost_of,
@@ -33,7 +36,7 @@ from benchmarks.peers.kernel_contenders import (
     peers,
 )
 from benchmarks.peers.kernel_race import CACHE_SIZE, growth, print_growth, print_size, race_size
-from benchmarks.report import RESULTS, now, print_table, say, write_json
+from benchmarks.report import RESULTS, measure, now, print_table, say, verdict, write_json
 from benchmarks.timing import WARM_UP_ROWS, peak_memory, race
 
 SECTIONS = ("tune", "race", "memory")
@@ -292,7 +295,30 @@ def race_sizes(
         times = growth(book.keep_size(problem, record), like=record)
         book.keep(problem, "growth", times)
         print_size(title, record)
+        judge_size(title, record)
     print_growth(problem.name, times)
+
+
+def judge_size(title: str, record: dict[str, Any]) -> None:
+    """Say how the peers' times and costs compare with ours, at the gap that SVC reaches."""
+    matched = [r for r in record["ratios"] if r["ours"] == OURS_MATCHED]
+    for ratio in matched:
+        measure(
+            f"{title}: {ratio['peer']} / ours",
+            ratio["ratio"],
+            better="higher",
+            slack=0.3 * ratio["ratio"],
+        )
+    costs = {m["name"]: m["cost"] for m in record["methods"]}
+    measure(f"{title}: expected cost", costs[OURS], better="lower", slack=0.05 * costs[OURS])
+    verdict(
+        f"Kernel fits, {title}: no slower than any exact peer",
+        "met" if all(r["ratio"] >= 1 for r in matched if r["peer"] != NYSTROEM) else "missed",
+        "seconds of the peer / ours at SVC's gap: "
+        + ", ".join(f"{r['peer']} {r['ratio']:.2f}" for r in matched)
+        + f"; expected cost {costs[OURS]:.4f}, others "
+        + ", ".join(f"{n} {c:.4f}" for n, c in costs.items() if n not in (OURS, OURS_MATCHED)),
+    )
 
 
 def present(rivals: Sequence[Method], size: int, options: argparse.Namespace) -> list[Method]:

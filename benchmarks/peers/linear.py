@@ -24,6 +24,7 @@ from benchmarks.peers.comparison import (
     compare,
     compare_memory,
     entries,
+    judge_ratios,
     print_comparison,
 )
 from benchmarks.peers.contenders import Judge, Peer, Zone, optional_peers, ours, scikit_learn
@@ -122,6 +123,7 @@ def run_comparison(
     if timed:
         records = compare(judge, problem.zones, tolerances, repeats=options.repeats)
         print_comparison(f"{problem.title}, {X.shape[0]:,} × {X.shape[1]}", records)
+        judge_ratios(problem.title, records, TARGETS[-1])
     return records, judge, tolerances
 
 

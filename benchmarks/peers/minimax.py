@@ -24,7 +24,7 @@ from sklearn.svm import SVC
 from benchmarks.data import Split, covtype_parts, two_normals
 from benchmarks.papers.sparse_minimax_tables import PROBLEMS, Problem
 from benchmarks.peers.import_vector import exponents
-from benchmarks.report import now, print_table, say, write_json
+from benchmarks.report import measure, now, print_table, say, verdict, write_json
 from benchmarks.timing import Contender, race
 from grayzone import MinimaxProbabilityMachine, SparseMinimaxProbabilityMachine
 
@@ -76,6 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print_growth("two normal classes, 50 features", results["linear"])
     results["sparse"] = race_sparse(sizes[1], repeats, options.threads)
     print_growth("covertype, 54 features", results["sparse"])
+    judge_empulse(results["linear"])
     write_json("minimax" + "_quick" * options.quick, results, options.output)
     return 0
 
@@ -294,6 +295,22 @@ def growth(records: Sequence[Record]) -> list[Record]:
         overall, steepest = exponents(by_size)
         found.append({"name": name, "exponent": overall, "steepest": steepest})
     return found
+
+
+def judge_empulse(found: Record) -> None:
+    """Say how our linear machine compares with empulse's on the largest sample."""
+    last = {m["name"]: m for m in found["sizes"][-1]["methods"]}
+    if EMPULSE not in last:
+        return
+    own, theirs = last[LIKE_EMPULSE], last[EMPULSE]
+    ratio = theirs["seconds"] / own["seconds"]
+    verdict(
+        "Linear minimax machine beside empulse: the same bound",
+        "met" if own["reached"] >= theirs["reached"] - 1e-6 else "missed",
+        f"bound of the direction {own['reached']:.6f}, empulse {theirs['reached']:.6f}; seconds "
+        f"{own['seconds']:.3f} and {theirs['seconds']:.3f} on {found['sizes'][-1]['rows']:,} rows",
+    )
+    measure("empulse / ours", ratio, better="higher", slack=0.3 * ratio)
 
 
 def print_growth(title: str, found: Record) -> None:

@@ -12,7 +12,13 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import data
-from benchmarks.peers.comparison import compare, compare_memory, entries, print_comparison
+from benchmarks.peers.comparison import (
+    compare,
+    compare_memory,
+    entries,
+    judge_ratios,
+    print_comparison,
+)
 from benchmarks.peers.contenders import Judge, Zone, optional_peers, scikit_learn
 from benchmarks.report import write_json
 
@@ -38,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     tolerances = {peer: judge.tolerances(peer, (TARGET,)) for peer in peers}
     records = compare(judge, ZONES, tolerances, repeats=options.repeats)
     print_comparison("texts", records)
+    judge_ratios("texts", records, TARGET)
     racing = list(entries(judge, ZONES, tolerances, TARGET))
     memory = compare_memory(racing, load, options.threads)
     write_json(

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.data import covtype_ordered
-from benchmarks.report import print_table, say, write_json
+from benchmarks.report import measure, print_table, say, verdict, write_json
 from benchmarks.timing import Contender, peak_memory, race
 from grayzone import TightBoundLogisticRegression
 
@@ -33,6 +33,7 @@ OURS: dict[str, dict[str, Any]] = {
     "direct": {"n_bounds": MANY, "solver": "direct"},
 }
 PEER = "scikit-learn lbfgs"
+MOST_TIME, MOST_MEMORY = 3.0, 0.5
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -61,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     records = compare(contenders, load, repeats, options.threads)
     X, y = load()
     print_records(f"covertype, {X.shape[0]:,} × {X.shape[1]}, {options.threads} threads", records)
+    judge(records)
     results = {"threads": options.threads, "repeats": repeats, "rows": len(y), "fits": records}
     name = "tight_bound" + "_quick" * options.quick
     write_json(name, results, options.output)
@@ -120,6 +122,19 @@ def compare(
             }
         )
     return records
+
+
+def judge(records: Sequence[dict[str, Any]]) -> None:
+    """Say whether ten bounds are as quick and as small as they should be."""
+    ten = next(record for record in records if record["name"] == "ten bounds")
+    verdict(
+        f"Ten bounds within {MOST_TIME:g} times one lbfgs fit, memory at most {MOST_MEMORY:g} of X",
+        "met" if ten["ratio"] <= MOST_TIME and ten["extra_of_X"] <= MOST_MEMORY else "missed",
+        f"{ten['ratio']:.2f} times ({ten['ratio_range'][0]:.2f}–{ten['ratio_range'][1]:.2f} over"
+        f" the rounds), memory {ten['extra_of_X']:.2f} of X",
+    )
+    slack = 0.3 * ten["ratio"]
+    measure("ten bounds / one lbfgs fit", ten["ratio"], better="lower", slack=slack)
 
 
 def print_records(title: str, records: Sequence[dict[str, Any]]) -> None:

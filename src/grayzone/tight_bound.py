@@ -102,9 +102,9 @@ class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEs
         data rather than for the training data; otherwise to warn where ``n_bounds`` > 1
         decides worse than 1.
     solver : {"auto", "mm", "direct"}, default="auto"
-        "mm" runs Algorithm 1 literally. "direct" descends J itself after the first bound, to a
-        stationary point, in a fraction of the time that as many bounds would take; it need not be
-        the point that they lead to. "auto" is "mm" up to 20 bounds, and "direct" beyond that.
+        "mm" runs Algorithm 1 literally. "direct" descends J itself after five bounds, to a
+        stationary point, in a fraction of the time that hundreds of bounds would take; it need not
+        be the point that they lead to. "auto" is "mm" up to 20 bounds, and "direct" beyond that.
         Limits always take bounds.
     fit_intercept : bool, default=True
         Whether to fit an (unpenalised) intercept.

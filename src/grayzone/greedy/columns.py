@@ -47,9 +47,7 @@ class KernelColumns:
         self._whole = rows.size == X.shape[0] and bool(np.all(rows == np.arange(rows.size)))
         self._threads = not callable(kernel.name)
         self._left = None if self.precomputed else kernel.left(self._data(slice(None)), dtype)
-        self._keeps = (
-            not self.precomputed and self.dtype == np.float64 and rows.size**2 <= _KEPT
-        )
+        self._keeps = not self.precomputed and self.dtype == np.float64 and rows.size**2 <= _KEPT
 
     def _data(self, rows: slice) -> Array:
         return self.X[rows] if self._whole else self.X[self.rows[rows]]

@@ -37,6 +37,7 @@ _PIECE = 16384  # rows whose elementwise work stays in the cache
 _MAX_NEWTON = 700  # coefficients up to which Hessians are formed
 _FINER = 1e-3  # accuracy of convex problems, relative to that asked of the whole
 _MEMORY = 20  # of L-BFGS
+_BOUNDS_FIRST = 5  # before the direct descent
 _NEXT_TO_NOTHING = 1e-6  # of all rewards
 
 
@@ -309,8 +310,9 @@ def majorise(
 def descend_directly(
     problem: PolicyProblem, first: Fitted, seen: Callable[[float], bool]
 ) -> tuple[Fitted, list[float]]:
-    """Descend J itself from the first bound's minimum; gives J at each step as well.
+    """Descend J itself after a few bounds; gives J at each step as well.
 
+    From the first bound's minimum it would end at worse stationary points than bounds do.
     ``seen`` is called with J at each step, and ends the descent where it returns true.
     """
 
@@ -320,13 +322,14 @@ def descend_directly(
         gradient = problem.design.gradient(pulled) + problem.shrinkage(coef)
         return problem.expected_cost(coef, scores), gradient
 
-    path = [problem.expected_cost(first.coef, first.scores)]
+    path: list[float] = []
 
     def follow(value: float) -> bool:
         path.append(value)
         return seen(value)
 
-    if seen(path[0]):
-        return first, path
+    for now, cost in majorise(problem, first, _BOUNDS_FIRST):
+        if follow(cost):
+            return now, path
     accuracy = _FINER * problem.tol
-    return _lbfgs(problem, value_and_gradient, first.coef, accuracy, follow), path
+    return _lbfgs(problem, value_and_gradient, now.coef, accuracy, follow), path

@@ -1,0 +1,103 @@
+"""Every table and figure of the papers, and every race, from one command.
+
+python -m benchmarks all            # everything, then benchmarks/RESULTS.md
+python -m benchmarks papers --quick # does everything run?
+python -m benchmarks compare old.json new.json
+"""
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import suite
+from benchmarks.compare import compare
+from benchmarks.report import RESULTS
+from benchmarks.results import collect, write_results
+
+QUICK_RESULTS = RESULTS / "quick"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Command-line arguments; those of the process by default.
+    """
+    options = parse_arguments(argv)
+    if options.command == "compare":
+        return compare(options.old, options.new)
+    if options.command == "list":
+        for entry in suite.ENTRIES:
+            print(f"{entry.kind:8}{entry.name:24}{entry.title}")
+        return 0
+    folder = options.folder or (QUICK_RESULTS if getattr(options, "quick", False) else RESULTS)
+    if options.command == "results":
+        write_results(collect(folder), folder)
+        return 0
+    code = suite.run(
+        options.only or [e.name for e in suite.ENTRIES if options.command in ("all", e.kind)],
+        quick=options.quick,
+        again=options.again,
+        jobs=options.jobs,
+        folder=folder,
+    )
+    if code != 130 and not options.quick and options.command == "all":
+        write_results(collect(folder), folder)
+    return code
+
+
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in (
+        ("all", "papers, then peers, then RESULTS.md"),
+        ("papers", "tables and figures of the papers"),
+        ("peers", "races with other packages"),
+    ):
+        add = commands.add_parser(name, help=text).add_argument
+        add("--only", type=_names, help="names, separated by commas; see the command `list`")
+        add("--quick", action="store_true", help="small versions: does everything run?")
+        add("--again", action="store_true", help="run also what is complete")
+        add(
+            "--jobs",
+            type=_positive,
+            default=os.cpu_count() or 1,
+            help="tables and figures at a time (default: one a processor; races run alone)",
+        )
+        add("--folder", type=Path, help="where results go (default: benchmarks/results)")
+    add = commands.add_parser("results", help="write RESULTS.md and RESULTS.json anew").add_argument
+    add("--folder", type=Path, help="where results are (default: benchmarks/results)")
+    commands.add_parser("list", help="names of all benchmarks")
+    add = commands.add_parser("compare", help="is anything worse than it was?").add_argument
+    add("old", type=Path, help="RESULTS.json of an earlier run, or a JSON file of one benchmark")
+    add("new", type=Path, help="the same of a later one")
+    return parser.parse_args(argv)
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    unknown = [name for name in names if name not in suite.NAMES]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"no benchmark {', '.join(unknown)}; there are {', '.join(suite.NAMES)}"
+        )
+    return names
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1; got {number}")
+    return number
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,158 @@
+"""RESULTS.md and RESULTS.json, made from what a run of the suite has written."""
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import replace_text
+from benchmarks.suite import ENTRIES, Entry
+
+HERE = Path(__file__).resolve().parent
+FIGURES = HERE / "figures"
+KINDS = {"papers": "Tables and figures of the papers", "peers": "Beside other packages"}
+NOT_OBTAINABLE = (
+    "Not obtainable: Table 2 and Figure 3 of Le Roux (2017) need `alpha` of the PASCAL Large Scale "
+    "Learning Challenge (500,000 × 500), of which no public copy was found; so does the panel of "
+    "`alpha` in Figure 1."
+)
+
+Record = dict[str, Any]
+
+
+def collect(folder: Path) -> Record:
+    """Gather what was shown by all benchmarks of a run.
+
+    Raises
+    ------
+    SystemExit
+        If there was no run.
+    """
+    path = folder / "run.json"
+    if not path.is_file():
+        raise SystemExit(f"{path} is not there: run `python -m benchmarks all` first")
+    run = json.loads(path.read_text())
+    entries = {}
+    for entry in ENTRIES:
+        ended = run["entries"].get(entry.name, {"status": "not run", "seconds": 0.0})
+        found = folder / f"{entry.name}.json"
+        if ended["status"] == "complete" and found.is_file():
+            ended = {**ended, "report": json.loads(found.read_text())["report"]}
+        else:
+            empty: Record = {"tables": [], "verdicts": [], "measures": {}, "figures": []}
+            ended = {**ended, "report": empty}
+        entries[entry.name] = ended
+    return {"quick": run["quick"], "environment": run["environment"], "entries": entries}
+
+
+def write_results(results: Record, folder: Path, target: Path = HERE) -> None:
+    """Write RESULTS.json, RESULTS.md and the figures.
+
+    Parameters
+    ----------
+    results : dict
+        From `collect`.
+    folder : Path
+        Where the run left its figures.
+    target : Path
+        Where to write to.
+    """
+    figures = target / FIGURES.name
+    figures.mkdir(parents=True, exist_ok=True)
+    for entry in results["entries"].values():
+        for figure in entry["report"]["figures"]:
+            source = folder / figure["file"]
+            if source.is_file():
+                shutil.copyfile(source, figures / f".{figure['file']}.part")
+                os.replace(figures / f".{figure['file']}.part", figures / figure["file"])
+    replace_text(target / "RESULTS.json", json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    replace_text(target / "RESULTS.md", "\n".join(_lines(results)) + "\n")
+    print(f"written: {os.path.relpath(target / 'RESULTS.md')}")
+
+
+def _lines(results: Record) -> Iterator[str]:
+    entries = results["entries"]
+    yield "# Results"
+    yield ""
+    yield "Made by `python -m benchmarks all`; do not edit. How things were measured is in"
+    yield "[README.md](README.md)."
+    yield ""
+    yield from _circumstances(results)
+    yield ""
+    yield "## Verdicts"
+    yield ""
+    yield from _verdicts(entries)
+    yield ""
+    yield NOT_OBTAINABLE
+    for kind, heading in KINDS.items():
+        yield ""
+        yield f"## {heading}"
+        for entry in (e for e in ENTRIES if e.kind == kind):
+            yield from _section(entry, entries[entry.name])
+
+
+def _circumstances(results: Record) -> Iterator[str]:
+    about = results["environment"]
+    seconds = {
+        kind: sum(results["entries"][e.name]["seconds"] for e in ENTRIES if e.kind == kind)
+        for kind in KINDS
+    }
+    yield (
+        f"- {about['cores']} × {about['processor']}, {about['system']}, Python {about['python']}"
+        + (", **quick run: the figures mean nothing**" if results["quick"] else "")
+    )
+    versions = [f"{name} {version}" for name, version in about["libraries"].items() if version]
+    yield f"- {', '.join(versions)}"
+    yield (
+        f"- Minutes: {seconds['papers'] / 60:.0f} of papers (several at a time), "
+        f"{seconds['peers'] / 60:.0f} of races (one after the other)."
+    )
+    lacking = {n: e for n, e in results["entries"].items() if e["status"] != "complete"}
+    for name, entry in lacking.items():
+        yield f"- **{name}: {entry['status']}.** {entry.get('reason', '')}".rstrip()
+
+
+def _verdicts(entries: dict[str, Record]) -> Iterator[str]:
+    rows = [
+        [verdict["what"], verdict["outcome"], verdict["why"]]
+        for entry in ENTRIES
+        for verdict in entries[entry.name]["report"]["verdicts"]
+    ]
+    counts = Counter(row[1] for row in rows)
+    yield ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) + "."
+    yield ""
+    yield from _table(("", "verdict", "what was seen"), rows)
+
+
+def _section(entry: Entry, record: Record) -> Iterator[str]:
+    yield ""
+    yield f"### {entry.title}"
+    yield ""
+    yield f"`{entry.name}`, {record['seconds']:.0f} s."
+    for verdict in record["report"]["verdicts"]:
+        yield ""
+        yield f"**{verdict['what']}: {verdict['outcome']}.** {_escaped(verdict['why'])}"
+    for table in record["report"]["tables"]:
+        yield ""
+        yield f"{_escaped(table['title'])}:"
+        yield ""
+        yield from _table(table["columns"], table["rows"])
+    for figure in record["report"]["figures"]:
+        yield ""
+        yield f"![{figure['caption']}]({FIGURES.name}/{figure['file']})"
+        yield ""
+        yield f"*{figure['caption']}*"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(map(_escaped, columns)) + " |"
+    yield "| " + " | ".join(["---"] + ["---:"] * (len(columns) - 1)) + " |"
+    for row in rows:
+        yield "| " + " | ".join(map(_escaped, row)) + " |"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("*", "\\*").replace("\n", " ")

@@ -1,0 +1,360 @@
+"""All benchmarks by name, and a run of many of them that can be stopped and goes on later.
+
+Each runs as a process of its own, into a JSON file of its own; what is complete is kept. Tables and
+figures of papers share the processors, as their times mean little; races with peers run alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.data import data_folder
+from benchmarks.report import RESULTS, environment, now, replace_text, say
+from grayzone.datasets import load_dataset
+
+ROOT = Path(__file__).resolve().parents[1]
+LOG_LINES = 15  # of a benchmark that failed
+POLL_SECONDS = 0.2
+PATIENCE = 20.0  # seconds that a stopped benchmark has to write what it has
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A benchmark.
+
+    Parameters
+    ----------
+    name : str
+        Its name on the command line.
+    kind : {"papers", "peers"}
+        What it belongs to.
+    module : str
+        The module to run.
+    title : str
+        Heading in RESULTS.md.
+    full, quick : tuple of str
+        Its arguments in a full and in a quick run.
+    data : tuple of str
+        Data sets it cannot do without.
+    """
+
+    name: str
+    kind: str
+    module: str
+    title: str
+    full: tuple[str, ...] = ()
+    quick: tuple[str, ...] = ("--quick",)
+    data: tuple[str, ...] = ()
+
+    def arguments(self, quick: bool) -> tuple[str, ...]:
+        """Return the arguments of a run."""
+        return self.quick if quick else self.full
+
+
+FIVE_SETS = ("breast_cancer_wisconsin", "ionosphere", "pima_diabetes", "sonar")
+ENTRIES = (
+    # the longest first, so that no processor waits for it in the end
+    Entry(
+        "tight-bound-tables",
+        "papers",
+        "benchmarks.papers.tight_bound_tables",
+        "Le Roux (2017), Tables 1, 3 and 4: test error of tighter bounds",
+        data=("covtype", "ijcnn1", "mnist"),
+    ),
+    Entry(
+        "minimax-tables",
+        "papers",
+        "benchmarks.papers.sparse_minimax_tables",
+        "Strohmann et al. (2004), Tables 1 and 2, Figures 1 to 3: sparse minimax machines",
+        ("--splits", "20"),
+        data=("covtype", "ijcnn1", "spambase", *FIVE_SETS),
+    ),
+    Entry(
+        "undecided",
+        "papers",
+        "benchmarks.tight_bound_studies",
+        "Le Roux (2017), §4.2: staying undecided, beside Chow's rule",
+        ("reject", "--splits", "10"),
+        ("reject", "--quick"),
+        ("covtype", "ijcnn1", "spambase", "german_credit_numeric", "pima_diabetes"),
+    ),
+    Entry(
+        "rate-limits",
+        "papers",
+        "benchmarks.tight_bound_studies",
+        "Le Roux (2017), §4.1: limits on the false positive rate, beside a threshold",
+        ("fpr", "--splits", "20"),
+        ("fpr", "--quick"),
+        ("covtype", "ijcnn1", "bank_marketing", "german_credit_numeric"),
+    ),
+    Entry(
+        "truncated-table2",
+        "papers",
+        "benchmarks.papers.truncated_table2",
+        "Hérault & Grandvalet (2007), Table 2 and Figure 1: gray zones",
+        quick=("--splits", "2"),
+        data=("covtype",),
+    ),
+    Entry(
+        "truncated-table3",
+        "papers",
+        "benchmarks.papers.truncated_table3",
+        "Hérault & Grandvalet (2007), Table 3: support vector machines on the same data",
+        data=("covtype",),
+    ),
+    Entry(
+        "tight-bound-curves",
+        "papers",
+        "benchmarks.papers.tight_bound_curves",
+        "Le Roux (2017), Figures 1 to 5: training and validation curves",
+        data=("covtype", "ijcnn1", "mnist"),
+    ),
+    Entry(
+        "tight-bound-figures",
+        "papers",
+        "benchmarks.papers.tight_bound_figures",
+        "Le Roux (2017), Figures 6 and 7: ROC curves, limits on the false positive rate",
+        quick=("--splits", "2", "--planes", "5"),
+    ),
+    Entry(
+        "import-vector-figures",
+        "papers",
+        "benchmarks.papers.import_vector_figures",
+        "Zhu & Hastie (2002), Figures 1 to 5: import vector machines",
+        quick=("--draws", "2"),
+        data=("esl_mixture",),
+    ),
+    Entry(
+        "linear",
+        "peers",
+        "benchmarks.peers.linear",
+        "Linear fits beside scikit-learn, LIBLINEAR and glum",
+        ("--repeats", "2"),
+        data=("covtype",),
+    ),
+    Entry(
+        "sparse",
+        "peers",
+        "benchmarks.peers.sparse",
+        "Sparse linear fits beside scikit-learn and LIBLINEAR",
+        ("--repeats", "1"),
+    ),
+    Entry(
+        "kernel",
+        "peers",
+        "benchmarks.peers.kernel",
+        "Kernel fits beside SVC, scikit-learn-intelex, a calibrated SVC and Nystroem features",
+        ("tune", "race", "--sizes", "2000,10000", "--tune-rows", "1500", "--repeats", "2"),
+        ("tune", "race", "--quick"),
+        ("covtype", "ijcnn1"),
+    ),
+    Entry(
+        "import-vector",
+        "peers",
+        "benchmarks.peers.import_vector",
+        "Import vector machines beside SVC, Nystroem features, fastrvm and Gaussian processes",
+        ("--repeats", "2", "--retune"),
+        ("--quick", "--retune"),
+        ("esl_mixture", "covtype", "ijcnn1"),
+    ),
+    Entry(
+        "minimax",
+        "peers",
+        "benchmarks.peers.minimax",
+        "Minimax machines beside empulse and a tuned SVC",
+        ("--splits", "5", "--repeats", "2"),
+        data=("covtype", *FIVE_SETS),
+    ),
+    Entry(
+        "tight-bound",
+        "peers",
+        "benchmarks.peers.tight_bound",
+        "Ten bounds beside one logistic regression of scikit-learn",
+        ("--repeats", "3"),
+        data=("covtype",),
+    ),
+    Entry(
+        "latency",
+        "peers",
+        "benchmarks.peers.latency",
+        "Predictions and models: time of one row and of many, bytes on disk",
+        data=("covtype",),
+    ),
+)
+NAMES = tuple(entry.name for entry in ENTRIES)
+
+
+class Journal:
+    """What has been run, in a file that is rewritten with each benchmark that ends.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the JSON files are.
+    quick : bool
+        Whether the runs are quick ones.
+    """
+
+    def __init__(self, folder: Path, quick: bool) -> None:
+        self.folder, self.quick = folder, quick
+        self.path = folder / "run.json"
+        known = json.loads(self.path.read_text()) if self.path.is_file() else {}
+        # a quick run and a full one have nothing in common
+        self.done: dict[str, dict[str, Any]] = (
+            known.get("entries", {}) if known.get("quick") == quick else {}
+        )
+
+    def has(self, entry: Entry) -> bool:
+        """Tell whether a benchmark is complete, with the arguments it has now."""
+        record = self.done.get(entry.name, {})
+        return record.get("status") == "complete" and record.get("arguments") == list(
+            entry.arguments(self.quick)
+        )
+
+    def keep(self, entry: Entry, status: str, seconds: float, reason: str = "") -> None:
+        """Keep how a benchmark ended."""
+        self.done[entry.name] = {
+            "status": status,
+            "arguments": list(entry.arguments(self.quick)),
+            "seconds": seconds,
+            "ended": now(),
+            **({"reason": reason} if reason else {}),
+        }
+        record = {"quick": self.quick, "environment": environment(), "entries": self.done}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        replace_text(self.path, json.dumps(record, indent=2) + "\n")
+
+
+class Running:
+    """A benchmark that is being run."""
+
+    def __init__(self, entry: Entry, folder: Path, quick: bool, threads: int) -> None:
+        self.entry, self.start = entry, time.perf_counter()
+        self.log = folder / f"{entry.name}.log"
+        target = folder / f"{entry.name}.json"
+        command = [sys.executable, "-m", entry.module, *entry.arguments(quick)]
+        command += ["--threads", str(threads), "--output", str(target)]
+        limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **limits, "GRAYZONE_DATA": str(data_folder())},
+            )
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.start
+
+    def stop(self) -> None:
+        """Let it write what it has, then end it."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def tail(self) -> str:
+        """Return the end of what it printed."""
+        return "\n".join(self.log.read_text().splitlines()[-LOG_LINES:])
+
+
+def run(
+    names: Sequence[str], *, quick: bool, again: bool, jobs: int, folder: Path = RESULTS
+) -> int:
+    """Run benchmarks; those that are complete are kept, those that lack data are left out.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of ``NAMES``.
+    quick : bool
+        Whether to run the small versions.
+    again : bool
+        Whether to run those that are complete as well.
+    jobs : int
+        How many tables and figures of papers run at a time.
+    folder : Path
+        Where results go.
+
+    Returns
+    -------
+    int
+        0, 1 if something failed, or 130 if it was interrupted.
+    """
+    journal = Journal(folder, quick)
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = [entry for entry in ENTRIES if entry.name in names]
+    waiting = [e for e in chosen if again or not journal.has(e)]
+    if len(waiting) < len(chosen):
+        say(f"{len(chosen) - len(waiting)} of {len(chosen)} are complete already (--again)")
+    lacking = {entry.name: missing_data(entry) for entry in waiting}
+    for entry in waiting:
+        if lacking[entry.name]:
+            say(f"{entry.name} is left out: {lacking[entry.name]}")
+            journal.keep(entry, "left out", 0.0, lacking[entry.name])
+    ready = [entry for entry in waiting if not lacking[entry.name]]
+    threads = os.cpu_count() or 1
+    failed = 0
+    for kind, at_once, own in (("papers", jobs, max(1, threads // jobs)), ("peers", 1, threads)):
+        group = [entry for entry in ready if entry.kind == kind]
+        outcome = _run_group(group, journal, at_once, own)
+        if outcome is None:
+            say("stopped; what is complete is kept, and the same command goes on from there")
+            return 130
+        failed += outcome
+    return 1 if failed else 0
+
+
+def missing_data(entry: Entry) -> str:
+    """Return why a benchmark cannot be run; nothing where it can."""
+    for name in entry.data:
+        try:
+            load_dataset(name, folder=data_folder())
+        except (FileNotFoundError, ValueError) as error:
+            return str(error)
+    return ""
+
+
+def _run_group(
+    entries: Sequence[Entry], journal: Journal, at_once: int, threads: int
+) -> int | None:
+    """Run some at a time; return how many failed, or None if interrupted."""
+    waiting, running, failed = list(entries), list[Running](), 0
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                running.append(Running(waiting.pop(0), journal.folder, journal.quick, threads))
+                say(f"{running[-1].entry.name} …  (log: {os.path.relpath(running[-1].log)})")
+            time.sleep(POLL_SECONDS)
+            for one in [r for r in running if r.process.poll() is not None]:
+                running.remove(one)
+                failed += _conclude(one, journal, left=len(waiting) + len(running))
+    except KeyboardInterrupt:
+        for one in running:
+            one.stop()
+        return None
+    return failed
+
+
+def _conclude(one: Running, journal: Journal, left: int) -> int:
+    code = one.process.returncode
+    if code == 0:
+        journal.keep(one.entry, "complete", one.seconds)
+        say(f"{one.entry.name}: {one.seconds:.0f} s, {left} to go")
+        return 0
+    journal.keep(one.entry, "failed", one.seconds, f"exit {code}")
+    say(f"{one.entry.name}: FAILED with exit {code} after {one.seconds:.0f} s\n{one.tail()}")
+    return 1

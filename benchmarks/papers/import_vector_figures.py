@@ -3,9 +3,10 @@
 Figures 1 and 5: losses. Figure 2: the 200 points of the ESL mixture, radial kernel, lambda from
 e^10 down to e^-10, points added at each until the stopping rule with r = 1 and alpha = .001 holds.
 Figure 3: the boundaries of an SVC and of the import vector machine. Figure 4: three classes, 300
-points. What the paper leaves open: the width of the kernel (here exp(-|x - x'|²)); where misclassification is measured (here
-not on a sample: it is the expected error under the true probabilities, on the grid that comes with
-the data); the mixtures of three classes (here the book's recipe with a third class, several draws).
+points. What the paper leaves open: the width of the kernel (here exp(-|x - x'|²)); where
+misclassification is measured (here not on a sample: it is the expected error under the true
+probabilities, on the grid that comes with the data); the mixtures of three classes (here the book's
+recipe with a third class, several draws).
 
     python -m benchmarks.papers.import_vector_figures
 """

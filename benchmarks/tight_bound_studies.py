@@ -44,7 +44,7 @@ FPR_CS, FPR_BOUNDS, FPR_FOLDS = (0.1, 1.0, 10.0, 100.0), (1, 3, 10), 3
 FEW_ROWS = 3_000  # for training; the others tell the rates of a model precisely
 POOL_ROWS, THIN_NEGATIVES, THIN_RATIO = 200_000, 12_000, 20
 # Undecided
-REJECT_COSTS = (0.1, 0.2, 0.3)
+REJECT_COSTS = (0.1, 0.3)
 REJECT_CS, REJECT_FOLDS = (0.01, 0.1, 1.0, 10.0), 4
 REJECT_ROWS = 4_000
 SECTIONS = ("fpr", "reject")

@@ -7,6 +7,7 @@ python -m benchmarks compare old.json new.json
 
 import argparse
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.command == "results":
         write_results(collect(folder), folder)
         return 0
+    # whoever ends a long run otherwise, such as a scheduler, wants what is complete kept as well
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = suite.run(
         options.only or [e.name for e in suite.ENTRIES if options.command in ("all", e.kind)],
         quick=options.quick,
@@ -79,7 +82,12 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add = commands.add_parser("compare", help="is anything worse than it was?").add_argument
     add("old", type=Path, help="RESULTS.json of an earlier run, or a JSON file of one benchmark")
     add("new", type=Path, help="the same of a later one")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    for entry in suite.ENTRIES:
+        asked = entry.name in (getattr(options, "only", None) or ())
+        if asked and options.command not in ("all", entry.kind):
+            parser.error(f"{entry.name} is one of the {entry.kind}, not of the {options.command}")
+    return options
 
 
 def _names(text: str) -> list[str]:
@@ -93,10 +101,9 @@ def _names(text: str) -> list[str]:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1; got {number}")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number, at least 1; got {text}")
+    return int(text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Is anything worse than it was? Two files of results, number by number."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,26 @@ def read_measures(path: Path) -> Measures:
     Raises
     ------
     SystemExit
-        If it is neither.
+        With the code 2, if it is neither.
     """
     try:
-        record = json.loads(path.read_text())
+        record = json.loads(path.read_text("utf-8"))
         if "entries" in record:
             parts = {name: entry["report"]["measures"] for name, entry in record["entries"].items()}
-            return {f"{name}: {key}": m for name, own in parts.items() for key, m in own.items()}
-        return record["report"]["measures"]
+            found = {f"{name}: {key}": m for name, own in parts.items() for key, m in own.items()}
+        else:
+            found = dict(record["report"]["measures"])
+        return {name: _checked(measured) for name, measured in found.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SystemExit(f"{path} holds no results of a benchmark: {error!r}") from error
+        print(f"{path} holds no results of a benchmark: {error!r}", file=sys.stderr)
+        raise SystemExit(2) from error
+
+
+def _checked(measured: dict[str, Any]) -> dict[str, Any]:
+    value, slack, better = (measured[key] for key in ("value", "slack", "better"))
+    if better not in ("higher", "lower"):
+        raise ValueError(f"better is {better!r}")
+    return {"value": float(value), "slack": float(slack), "better": better}
 
 
 def worse_by(old: dict[str, Any], new: dict[str, Any]) -> float:
@@ -35,7 +46,13 @@ def worse_by(old: dict[str, Any], new: dict[str, Any]) -> float:
 
 
 def compare(old_path: Path, new_path: Path) -> int:
-    """Print what both files have measured; return 1 if something is worse than chance explains."""
+    """Print what both files have measured.
+
+    Returns
+    -------
+    int
+        0, 1 if something is worse than chance explains, or 2 if there is nothing to compare.
+    """
     old, new = read_measures(old_path), read_measures(new_path)
     common = [name for name in old if name in new]
     if not common:
@@ -51,7 +68,7 @@ def compare(old_path: Path, new_path: Path) -> int:
                 f"{old[name]['value']:.4g}",
                 f"{new[name]['value']:.4g}",
                 old[name]["better"],
-                f"{harm[name]:+.2f}",
+                f"{harm[name]:+.3g}",
                 "WORSE" if harm[name] > 1 else "better" if harm[name] < -1 else "",
             ]
             for name in sorted(common, key=lambda name: -harm[name])

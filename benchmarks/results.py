@@ -34,17 +34,17 @@ def collect(folder: Path) -> Record:
     path = folder / "run.json"
     if not path.is_file():
         raise SystemExit(f"{path} is not there: run `python -m benchmarks all` first")
-    run = json.loads(path.read_text())
+    run = json.loads(path.read_text("utf-8"))
     entries = {}
     for entry in ENTRIES:
         ended = run["entries"].get(entry.name, {"status": "not run", "seconds": 0.0})
         found = folder / f"{entry.name}.json"
+        report: Record = {"tables": [], "verdicts": [], "measures": {}, "figures": []}
         if ended["status"] == "complete" and found.is_file():
-            ended = {**ended, "report": json.loads(found.read_text())["report"]}
-        else:
-            empty: Record = {"tables": [], "verdicts": [], "measures": {}, "figures": []}
-            ended = {**ended, "report": empty}
-        entries[entry.name] = ended
+            report = json.loads(found.read_text("utf-8"))["report"]
+        elif ended["status"] == "complete":
+            ended = {**ended, "status": "lost", "reason": f"{found.name} is not there"}
+        entries[entry.name] = {**ended, "report": report}
     return {"quick": run["quick"], "environment": run["environment"], "entries": entries}
 
 
@@ -112,7 +112,7 @@ def _circumstances(results: Record) -> Iterator[str]:
     )
     lacking = {n: e for n, e in results["entries"].items() if e["status"] != "complete"}
     for name, entry in lacking.items():
-        yield f"- **{name}: {entry['status']}.** {entry.get('reason', '')}".rstrip()
+        yield f"- **{name}: {entry['status']}.** {_escaped(entry.get('reason', ''))}".rstrip()
 
 
 def _verdicts(entries: dict[str, Record]) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _verdicts(entries: dict[str, Record]) -> Iterator[str]:
         for verdict in entries[entry.name]["report"]["verdicts"]
     ]
     counts = Counter(row[1] for row in rows)
-    yield ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) + "."
+    yield (", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "None") + "."
     yield ""
     yield from _table(("", "verdict", "what was seen"), rows)
 
@@ -134,17 +134,19 @@ def _section(entry: Entry, record: Record) -> Iterator[str]:
     yield f"`{entry.name}`, {record['seconds']:.0f} s."
     for verdict in record["report"]["verdicts"]:
         yield ""
-        yield f"**{verdict['what']}: {verdict['outcome']}.** {_escaped(verdict['why'])}"
+        what, why = _escaped(verdict["what"]), _escaped(verdict["why"])
+        yield f"**{what}: {verdict['outcome']}.** {why}"
     for table in record["report"]["tables"]:
         yield ""
         yield f"{_escaped(table['title'])}:"
         yield ""
         yield from _table(table["columns"], table["rows"])
     for figure in record["report"]["figures"]:
+        caption = _escaped(figure["caption"])
         yield ""
-        yield f"![{figure['caption']}]({FIGURES.name}/{figure['file']})"
+        yield f"![{caption}]({FIGURES.name}/{figure['file']})"
         yield ""
-        yield f"*{figure['caption']}*"
+        yield f"*{caption}*"
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

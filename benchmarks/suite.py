@@ -6,6 +6,7 @@ figures of papers share the processors, as their times mean little; races with p
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from grayzone.datasets import load_dataset
 ROOT = Path(__file__).resolve().parents[1]
 LOG_LINES = 15  # of a benchmark that failed
 POLL_SECONDS = 0.2
+HEAD_START = 1.0  # seconds for those that Ctrl-C at a terminal has reached already
 PATIENCE = 20.0  # seconds that a stopped benchmark has to write what it has
 
 
@@ -85,7 +87,14 @@ ENTRIES = (
         "Le Roux (2017), §4.2: staying undecided, beside Chow's rule",
         ("reject", "--splits", "10"),
         ("reject", "--quick"),
-        ("covtype", "ijcnn1", "spambase", "german_credit_numeric", "pima_diabetes"),
+        (
+            "covtype",
+            "ijcnn1",
+            "spambase",
+            "german_credit_numeric",
+            "pima_diabetes",
+            "statlog_heart",
+        ),
     ),
     Entry(
         "rate-limits",
@@ -207,7 +216,7 @@ class Journal:
     def __init__(self, folder: Path, quick: bool) -> None:
         self.folder, self.quick = folder, quick
         self.path = folder / "run.json"
-        known = json.loads(self.path.read_text()) if self.path.is_file() else {}
+        known = json.loads(self.path.read_text("utf-8")) if self.path.is_file() else {}
         # a quick run and a full one have nothing in common
         self.done: dict[str, dict[str, Any]] = (
             known.get("entries", {}) if known.get("quick") == quick else {}
@@ -215,10 +224,20 @@ class Journal:
 
     def has(self, entry: Entry) -> bool:
         """Tell whether a benchmark is complete, with the arguments it has now."""
+        return self._status(entry) == "complete" and self.target(entry).is_file()
+
+    def continues(self, entry: Entry) -> bool:
+        """Tell whether an earlier run, with the same arguments, left something to go on from."""
+        return self._status(entry) in ("unfinished", "failed")
+
+    def target(self, entry: Entry) -> Path:
+        """Return the JSON file of a benchmark."""
+        return self.folder / f"{entry.name}.json"
+
+    def _status(self, entry: Entry) -> str | None:
         record = self.done.get(entry.name, {})
-        return record.get("status") == "complete" and record.get("arguments") == list(
-            entry.arguments(self.quick)
-        )
+        same = record.get("arguments") == list(entry.arguments(self.quick))
+        return record.get("status") if same else None
 
     def keep(self, entry: Entry, status: str, seconds: float, reason: str = "") -> None:
         """Keep how a benchmark ended."""
@@ -237,12 +256,13 @@ class Journal:
 class Running:
     """A benchmark that is being run."""
 
-    def __init__(self, entry: Entry, folder: Path, quick: bool, threads: int) -> None:
+    def __init__(self, entry: Entry, journal: Journal, threads: int) -> None:
         self.entry, self.start = entry, time.perf_counter()
-        self.log = folder / f"{entry.name}.log"
-        target = folder / f"{entry.name}.json"
-        command = [sys.executable, "-m", entry.module, *entry.arguments(quick)]
-        command += ["--threads", str(threads), "--output", str(target)]
+        self.log = journal.folder / f"{entry.name}.log"
+        self.target = journal.target(entry)
+        self._before = self._written()
+        command = [sys.executable, "-m", entry.module, *entry.arguments(journal.quick)]
+        command += ["--threads", str(threads), "--output", str(self.target)]
         limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
@@ -250,7 +270,7 @@ class Running:
                 cwd=ROOT,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **limits, "GRAYZONE_DATA": str(data_folder())},
+                env={**os.environ, **limits, "GRAYZONE_DATA": str(data_folder().resolve())},
             )
 
     @property
@@ -258,17 +278,19 @@ class Running:
         """Seconds since the start."""
         return time.perf_counter() - self.start
 
-    def stop(self) -> None:
-        """Let it write what it has, then end it."""
-        self.process.send_signal(signal.SIGINT)
-        try:
-            self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
+    @property
+    def failure(self) -> str:
+        """What went wrong, once it has ended; nothing if all went well."""
+        if self.process.returncode:
+            return f"exit {self.process.returncode}"
+        return "no results written" if self._written() == self._before else ""
+
+    def _written(self) -> int | None:
+        return self.target.stat().st_mtime_ns if self.target.is_file() else None
 
     def tail(self) -> str:
         """Return the end of what it printed."""
-        return "\n".join(self.log.read_text().splitlines()[-LOG_LINES:])
+        return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-LOG_LINES:])
 
 
 def run(
@@ -294,67 +316,117 @@ def run(
     int
         0, 1 if something failed, or 130 if it was interrupted.
     """
+    folder = folder.resolve()  # benchmarks run in a folder of their own
     journal = Journal(folder, quick)
     folder.mkdir(parents=True, exist_ok=True)
     chosen = [entry for entry in ENTRIES if entry.name in names]
     waiting = [e for e in chosen if again or not journal.has(e)]
     if len(waiting) < len(chosen):
         say(f"{len(chosen) - len(waiting)} of {len(chosen)} are complete already (--again)")
-    lacking = {entry.name: missing_data(entry) for entry in waiting}
-    for entry in waiting:
-        if lacking[entry.name]:
-            say(f"{entry.name} is left out: {lacking[entry.name]}")
-            journal.keep(entry, "left out", 0.0, lacking[entry.name])
-    ready = [entry for entry in waiting if not lacking[entry.name]]
     threads = os.cpu_count() or 1
     failed = 0
-    for kind, at_once, own in (("papers", jobs, max(1, threads // jobs)), ("peers", 1, threads)):
-        group = [entry for entry in ready if entry.kind == kind]
-        outcome = _run_group(group, journal, at_once, own)
-        if outcome is None:
-            say("stopped; what is complete is kept, and the same command goes on from there")
-            return 130
-        failed += outcome
+    try:
+        checked: dict[str, str] = {}
+        ready = [entry for entry in waiting if _has_data(entry, journal, checked)]
+        for kind, at_once, own in (
+            ("papers", jobs, max(1, threads // jobs)),
+            ("peers", 1, threads),
+        ):
+            group = [entry for entry in ready if entry.kind == kind]
+            failed += _run_group(group, journal, at_once, own, again)
+    except KeyboardInterrupt:
+        hint = ", without --again," if again else ""
+        say(f"stopped; what is complete is kept, and the same command{hint} goes on from there")
+        return 130
     return 1 if failed else 0
 
 
-def missing_data(entry: Entry) -> str:
-    """Return why a benchmark cannot be run; nothing where it can."""
+def _has_data(entry: Entry, journal: Journal, checked: dict[str, str]) -> bool:
+    """Tell whether a benchmark can be run; say and keep why where it cannot."""
+    reason = missing_data(entry, checked)
+    if reason:
+        say(f"{entry.name} is left out: {reason}")
+        journal.keep(entry, "left out", 0.0, reason)
+    return not reason
+
+
+def missing_data(entry: Entry, checked: dict[str, str]) -> str:
+    """Return why a benchmark cannot be run; nothing where it can.
+
+    ``checked`` keeps what was found out about each data set.
+    """
     for name in entry.data:
-        try:
-            load_dataset(name, folder=data_folder())
-        except (FileNotFoundError, ValueError) as error:
-            return str(error)
+        if name not in checked:
+            checked[name] = _fault(name)
+        if checked[name]:
+            return checked[name]
+    return ""
+
+
+def _fault(name: str) -> str:
+    """Return why a data set cannot be loaded; nothing where it can."""
+    try:
+        load_dataset(name, folder=data_folder())
+    except (FileNotFoundError, ImportError, ValueError) as error:
+        return str(error)
     return ""
 
 
 def _run_group(
-    entries: Sequence[Entry], journal: Journal, at_once: int, threads: int
-) -> int | None:
-    """Run some at a time; return how many failed, or None if interrupted."""
+    entries: Sequence[Entry], journal: Journal, at_once: int, threads: int, again: bool
+) -> int:
+    """Run some at a time; return how many failed. None outlives this function."""
     waiting, running, failed = list(entries), list[Running](), 0
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
-                running.append(Running(waiting.pop(0), journal.folder, journal.quick, threads))
-                say(f"{running[-1].entry.name} …  (log: {os.path.relpath(running[-1].log)})")
+                entry = waiting.pop(0)
+                _prepare(entry, journal, again)
+                running.append(Running(entry, journal, threads))
+                say(f"{entry.name} …  (log: {os.path.relpath(running[-1].log)})")
             time.sleep(POLL_SECONDS)
             for one in [r for r in running if r.process.poll() is not None]:
                 running.remove(one)
                 failed += _conclude(one, journal, left=len(waiting) + len(running))
-    except KeyboardInterrupt:
-        for one in running:
-            one.stop()
-        return None
+    finally:
+        _stop(running)
     return failed
 
 
+def _prepare(entry: Entry, journal: Journal, again: bool) -> None:
+    """Put earlier results aside, unless they are to go on from: some benchmarks continue a file."""
+    target = journal.target(entry)
+    if target.is_file() and (again or not journal.continues(entry)):
+        os.replace(target, target.with_name(target.name + ".old"))
+    journal.keep(entry, "unfinished", 0.0)
+
+
+def _stop(running: Sequence[Running]) -> None:
+    """Let benchmarks write what they have, then end them; a second Ctrl-C ends them at once."""
+    try:
+        _await(running, HEAD_START)
+        for one in running:
+            one.process.send_signal(signal.SIGINT)
+        _await(running, PATIENCE)
+    except KeyboardInterrupt:
+        pass
+    for one in running:
+        one.process.kill()
+        one.process.wait()
+
+
+def _await(running: Sequence[Running], seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    for one in running:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            one.process.wait(max(0.0, end - time.perf_counter()))
+
+
 def _conclude(one: Running, journal: Journal, left: int) -> int:
-    code = one.process.returncode
-    if code == 0:
+    if not one.failure:
         journal.keep(one.entry, "complete", one.seconds)
         say(f"{one.entry.name}: {one.seconds:.0f} s, {left} to go")
         return 0
-    journal.keep(one.entry, "failed", one.seconds, f"exit {code}")
-    say(f"{one.entry.name}: FAILED with exit {code} after {one.seconds:.0f} s\n{one.tail()}")
+    journal.keep(one.entry, "failed", one.seconds, one.failure)
+    say(f"{one.entry.name}: FAILED, {one.failure}, after {one.seconds:.0f} s\n{one.tail()}")
     return 1

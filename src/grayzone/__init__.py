@@ -1,5 +1,7 @@
 """Sparse probabilistic classifiers that are accurate where decisions are made."""
 
+from typing import Any
+
 from grayzone.bayes import BayesDecisionClassifier
 from grayzone.import_vector import ImportVectorMachine
 from grayzone.import_vector_cv import ImportVectorMachineCV
@@ -22,4 +24,19 @@ __all__ = [
     "TightBoundLogisticRegression",
     "TruncatedLogisticRegression",
     "TruncatedLogisticRegressionCV",
+    "load_model",
+    "report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs more packages only when it is asked for."""
+    if name == "report":
+        from grayzone._report import report
+
+        return report
+    if name == "load_model":
+        from grayzone.cli._model import load_model
+
+        return load_model
+    raise AttributeError(f"module 'grayzone' has no attribute {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from grayzone.datasets._catalogue import Entry
-from grayzone.datasets._contents import Contents
+from grayzone.datasets._contents import Contents, whole_numbers
 
 Array = Any
 
 _SUFFIXES = (".npz", ".csv", ".csv.gz", "", ".bz2")
 _KEPT = ".sha256"  # beside a downloaded file: the fingerprint of what was downloaded
+_EXTRAS = {"means": (20, 2), "grid": (6_831, 4)}
 
 
 def find(name: str, folders: Iterable[Path]) -> Path | None:
@@ -39,25 +41,39 @@ def read(entry: Entry, path: Path) -> Contents:
         if path.name.endswith((".csv", ".csv.gz")):
             return _read_table(path)
         return _read_libsvm(entry, path)
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise ValueError(f"{path} cannot be read as a data set: {error}") from error
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:  # damage has many names, in as many libraries
+        raise ValueError(
+            f"{path} cannot be read as a data set: {error}. {advice(entry)}"
+        ) from error
+
+
+def advice(entry: Entry) -> str:
+    """Say what to do about a file that is not the set."""
+    if entry.source is None:
+        return "Put the published file in its place."
+    return "Delete it, and download it with download=True."
 
 
 def _read_arrays(path: Path) -> Contents:
-    with np.load(path) as arrays:
+    # opened here: NumPy leaves a damaged file open
+    with path.open("rb") as file, np.load(file) as arrays:
         if "X" in arrays:
             X, y = arrays["X"], arrays["y"]
         else:
             X, y = (np.concatenate([arrays[f"{key}_train"], arrays[f"{key}_test"]]) for key in "Xy")
-    return Contents(X, y, [f"x{j}" for j in range(X.shape[1])])
+    return Contents(X, np.ravel(y), [f"x{j}" for j in range(X.shape[1])])
 
 
 def _read_table(path: Path) -> Contents:
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", newline="", encoding="utf-8") as file:
-        header, *rows = csv.reader(file)
+        table = [row for row in csv.reader(file) if row]
+    if len(table) < 2 or len(set(map(len, table))) > 1:
+        raise ValueError("it should have a header and rows, all of the same length")
+    (*names, _), *rows = table
     *columns, labels = (np.array(column) for column in zip(*rows, strict=True))
-    *names, _ = header
     parsed = [_numbers(column) for column in columns]
     if all(column.dtype.kind == "f" for column in parsed):
         return Contents(np.column_stack(parsed), labels, names)
@@ -91,25 +107,26 @@ def _read_libsvm(entry: Entry, path: Path) -> Contents:
     test = path.with_name(path.name.replace(entry.name, f"{entry.name}.t", 1))
     parts = [load_svmlight_file(str(p), n_features=entry.n_features) for p in (path, test)]
     X = np.concatenate([X.toarray() for X, _ in parts])
-    y = np.concatenate([y for _, y in parts]).astype(np.int64)
+    y = whole_numbers(np.concatenate([y for _, y in parts]))
     return Contents(X, y, [f"x{j}" for j in range(X.shape[1])])
 
 
 def write(entry: Entry, contents: Contents, folder: Path) -> Path:
     """Keep a downloaded set: arrays, or a table of text. The file appears whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    if isinstance(contents.data, np.ndarray):
-        path = folder / f"{entry.name}.npz"
-        part = folder / f".{entry.name}.part.npz"
-        np.savez_compressed(part, X=contents.data, y=contents.target)
-    else:
-        path = folder / f"{entry.name}.csv.gz"
-        part = folder / f".{entry.name}.part.csv.gz"
-        contents.data.assign(label=contents.target).to_csv(part, index=False)
-    note = folder / f"{path.name}{_KEPT}"
-    note.write_text(read(entry, part).fingerprint() + "\n")
-    os.replace(part, path)
-    return path
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{entry.name}.") as scratch:
+        if isinstance(contents.data, np.ndarray):
+            part = Path(scratch) / f"{entry.name}.npz"
+            np.savez_compressed(part, X=contents.data, y=contents.target)
+        else:
+            part = Path(scratch) / f"{entry.name}.csv.gz"
+            contents.data.assign(label=contents.target).to_csv(part, index=False)
+        note = part.with_name(part.name + _KEPT)
+        note.write_text(read(entry, part).fingerprint() + "\n")
+        # the file last: without it a note means nothing
+        for made in (note, part):
+            os.replace(made, folder / made.name)
+    return folder / part.name
 
 
 def kept_fingerprint(path: Path) -> str | None:
@@ -121,8 +138,21 @@ def kept_fingerprint(path: Path) -> str | None:
 def mixture_extras(folder: Path) -> dict[str, Array]:
     """Centres of the ESL mixture, and its grid: points, true probabilities, density."""
     found = {}
-    for key, n_columns in (("means", 2), ("grid", 4)):
+    for key, shape in _EXTRAS.items():
         path = folder / f"esl_mixture_{key}.csv"
         if path.is_file():
-            found[key] = np.loadtxt(path, delimiter=",", skiprows=1)[:, :n_columns]
+            found[key] = _read_extra(path, shape)
     return found
+
+
+def _read_extra(path: Path, shape: tuple[int, int]) -> Array:
+    wanted = f"{path} should have a header and {shape[0]:,} rows of {shape[1]} numbers or more"
+    try:
+        with path.open(encoding="utf-8") as file:
+            _, *rows = csv.reader(file)
+        table = np.array([row[: shape[1]] for row in rows], dtype=np.float64)
+    except (OSError, ValueError, csv.Error) as error:
+        raise ValueError(f"{wanted}: {error}") from error
+    if table.shape != shape:
+        raise ValueError(f"{wanted}; found an array of shape {table.shape}")
+    return table

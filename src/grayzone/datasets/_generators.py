@@ -112,6 +112,7 @@ def make_mixture(
             f"centres must be of shape (n_classes * m, 2) with n_classes={n_classes}; got "
             f"{centres.shape}."
         )
+    _check_finite("centres", centres)
     component = rng.randint(len(centres), size=n_samples)
     X = centres[component] + rng.normal(scale=np.sqrt(0.2), size=(n_samples, 2))
     distances = ((X[:, None, :] - centres) ** 2).sum(axis=2)
@@ -168,11 +169,19 @@ def make_four_clusters(
             f"centres must be of shape (4, 2) and shares four numbers >= 0; got {centres.shape} "
             f"and {shares.tolist()}."
         )
+    _check_finite("centres", centres)
+    _check_finite("shares", shares)
     shares = shares / shares.sum()
     cluster = rng.choice(4, size=n_samples, p=shares)
     X = centres[cluster] + rng.normal(scale=scale, size=(n_samples, 2))
-    distances = ((X[:, None, :] - centres) ** 2).sum(axis=2)
-    with np.errstate(divide="ignore"):
-        weighted = np.log(shares) - distances / (2.0 * scale**2)
+    # a share of 0 is a density of 0; so is what lies too far away for a double
+    with np.errstate(divide="ignore", over="ignore"):
+        distances = (((X[:, None, :] - centres) / scale) ** 2).sum(axis=2)
+        weighted = np.log(shares) - 0.5 * distances
     log_density = logsumexp(weighted.reshape(n_samples, 2, 2), axis=2)
     return Mixture(X, (cluster >= 2).astype(np.int64), softmax(log_density, axis=1))
+
+
+def _check_finite(name: str, values: Array) -> None:
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"{name} must be finite; got {values.tolist()}.")

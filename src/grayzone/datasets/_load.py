@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import get_data_home
 from sklearn.utils import Bunch
 
 from grayzone._validation import check_choice
@@ -61,7 +60,9 @@ def load_dataset(
     FileNotFoundError
         If no folder has it and ``download`` is false, or there is nowhere to download it from.
     ValueError
-        If the file is damaged, or is not the published set.
+        If the file, or what was downloaded, is damaged or not the published set.
+    ConnectionError
+        If a download from the LIBSVM site fails.
 
     Examples
     --------
@@ -102,7 +103,9 @@ def _folders(folder: str | os.PathLike[str] | None) -> list[Path]:
     named = [folder] if folder is not None else []
     if os.environ.get(_VARIABLE):
         named.append(os.environ[_VARIABLE])
-    return [*map(Path, named), Path(get_data_home()) / "grayzone"]
+    # scikit-learn's data home, by its rule: its own function would create the folder
+    home = os.environ.get("SCIKIT_LEARN_DATA", os.path.join("~", "scikit_learn_data"))
+    return [Path(os.path.expanduser(path)) for path in (*named, os.path.join(home, "grayzone"))]
 
 
 def _fetched(entry: Entry, folders: list[Path], download: bool) -> Path:
@@ -120,22 +123,27 @@ def _fetched(entry: Entry, folders: list[Path], download: bool) -> Path:
         )
     fetch: Callable[[Entry], Contents] = _sources.FETCH[entry.source.kind]
     contents = fetch(entry)
-    _check_counts(entry, contents, f"what {entry.source.kind} sent")
+    where = f"what {entry.source.kind} sent"
+    _check_counts(entry, contents, where)
+    # OpenML writes some values differently; scikit-learn checks what it downloads from there
+    exact = entry.source.kind != "openml" and entry.fingerprint is not None
+    if exact and contents.fingerprint() != entry.fingerprint:
+        raise ValueError(f"{where}: not the published data set {entry.name!r}; nothing was kept.")
     return _files.write(entry, contents, folders[0])
 
 
 def _check(entry: Entry, contents: Contents, path: Path) -> None:
     """Compare the contents with what was published, or with what was downloaded."""
-    _check_counts(entry, contents, str(path))
+    _check_counts(entry, contents, str(path), _files.advice(entry))
     found, known = contents.fingerprint(), {entry.fingerprint, _files.kept_fingerprint(path)}
     if found not in known:
         raise ValueError(
             f"{path} is damaged, or not the published data set {entry.name!r}: its contents have "
-            f"the fingerprint {found[:16]}…. Delete it, and download it with download=True."
+            f"the fingerprint {found[:16]}…. {_files.advice(entry)}"
         )
 
 
-def _check_counts(entry: Entry, contents: Contents, where: str) -> None:
+def _check_counts(entry: Entry, contents: Contents, where: str, advice: str = "") -> None:
     labels, counts = np.unique(contents.target.astype(str), return_counts=True)
     found = dict(zip(labels.tolist(), counts.tolist(), strict=True))
     shape, expected = np.shape(contents.data), (entry.n_rows, entry.n_features)
@@ -143,7 +151,7 @@ def _check_counts(entry: Entry, contents: Contents, where: str) -> None:
         raise ValueError(
             f"{where}: data set {entry.name!r} should have {expected[0]:,} rows, {expected[1]} "
             f"features and the classes {entry.counts}; found {shape[0]:,} rows, "
-            f"{shape[1] if len(shape) > 1 else 0} features and {_few(found)}."
+            f"{shape[1] if len(shape) > 1 else 0} features and {_few(found)}. {advice}".rstrip()
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import http.client
 import io
 import urllib.request
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import numpy as np
 from sklearn.datasets import fetch_covtype, fetch_openml, load_svmlight_file
 
 from grayzone.datasets._catalogue import Entry
-from grayzone.datasets._contents import Contents
+from grayzone.datasets._contents import Contents, whole_numbers
 
 Array = Any
 
@@ -31,9 +32,11 @@ def from_openml(entry: Entry) -> Contents:
     found = fetch_openml(entry.source.where[0], version=entry.source.version, as_frame=True)
     target = np.array([entry.classes.get(str(label), str(label)) for label in found.target])
     frame = found.data
-    if all(kind.kind in "fiub" for kind in frame.dtypes.map(np.dtype)):
-        return Contents(frame.to_numpy(), target.astype(np.int64), list(frame.columns))
-    return Contents(frame.astype(object), target.astype(np.int64), list(frame.columns))
+    if all(dtype.kind in "fiub" for dtype in frame.dtypes):
+        # nullable integers have a missing value of their own
+        numbers = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+        return Contents(numbers, target, list(frame.columns))
+    return Contents(frame.astype(object), target, list(frame.columns))
 
 
 def from_libsvm(entry: Entry) -> Contents:
@@ -41,16 +44,21 @@ def from_libsvm(entry: Entry) -> Contents:
     assert entry.source is not None
     parts = [_svmlight(address, entry.n_features) for address in entry.source.where]
     X = np.concatenate([X for X, _ in parts]).astype(np.float32)
-    y = np.concatenate([y for _, y in parts]).astype(np.int8)
-    return Contents(X, y, _names(entry))
+    return Contents(X, np.concatenate([y for _, y in parts]), _names(entry))
 
 
 def _svmlight(address: str, n_features: int) -> tuple[Array, Array]:
-    with urllib.request.urlopen(address, timeout=_SECONDS) as answer:
-        sent = answer.read()
-    text = bz2.decompress(sent) if address.endswith(".bz2") else sent
-    X, y = load_svmlight_file(io.BytesIO(text), n_features=n_features)
-    return X.toarray(), y
+    try:
+        with urllib.request.urlopen(address, timeout=_SECONDS) as answer:
+            sent = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise ConnectionError(f"{address} cannot be downloaded: {error!r}") from error
+    try:
+        text = bz2.decompress(sent) if address.endswith(".bz2") else sent
+        X, y = load_svmlight_file(io.BytesIO(text), n_features=n_features)
+        return X.toarray(), whole_numbers(y)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{address} sent something else than a LIBSVM file: {error}") from error
 
 
 def _names(entry: Entry) -> list[str]:

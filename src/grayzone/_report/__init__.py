@@ -1,0 +1,138 @@
+"""A report on a decision model: one HTML file that opens without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grayzone._costs import cost_matrix
+from grayzone._report._facts import Facts, facts_of
+from grayzone._report._page import render
+from grayzone._report._summary import Compared, summarise
+
+__all__ = ["Compared", "Facts", "Report", "report"]
+
+Array = Any
+
+
+class Report:
+    """A report; a notebook shows it, :meth:`save` writes it.
+
+    Attributes
+    ----------
+    html : str
+        The whole page.
+    summary : dict
+        The numbers in it.
+    """
+
+    def __init__(self, html: str, summary: dict[str, Any]) -> None:
+        self.html, self.summary = html, summary
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page to a file and return its path."""
+        path = Path(path)
+        path.write_text(self.html, encoding="utf-8")
+        return path
+
+    def _repr_html_(self) -> str:
+        """Show the page in a frame of its own, so that styles do not mix."""
+        from html import escape
+
+        page = escape(self.html, quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:45em;border:0"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"Report({self.summary['title']!r}, {self.summary['n_rows']:,} rows)"
+
+
+def report(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    costs: Any = None,
+    reject_cost: float | None = None,
+    title: str | None = None,
+) -> Report:
+    """Report on the decisions of a fitted classifier for rows that it has not seen.
+
+    What they cost, beside always deciding one way; the cost at every threshold, with sliders for
+    the threshold and the costs; reliability with the gray zone, ROC and precision-recall curves
+    with the operating point, risk against coverage; what the model is made of. The page needs no
+    network.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        With ``predict_proba``; a pipeline or a search around one as well.
+    X : array-like of shape (n_samples, n_features)
+        Rows that were not fitted.
+    y : array-like of shape (n_samples,)
+        Their labels.
+    costs : None, "balanced", mapping or array of shape (K, K), default=None
+        What errors cost; by default those of the estimator, if it has any, and otherwise 1 each.
+    reject_cost : float, default=None
+        What staying undecided costs, where the estimator may.
+    title : str, default=None
+        Heading; by default the name of the estimator.
+
+    Returns
+    -------
+    report : Report
+        With ``html``, ``summary`` and ``save(path)``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.preprocessing import scale
+    >>> import grayzone
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(scale(X), y, random_state=0)
+    >>> model = grayzone.TruncatedLogisticRegression(costs={0: 5, 1: 1}).fit(X_train, y_train)
+    >>> page = grayzone.report(model, X_test, y_test, costs={0: 5, 1: 1})  # doctest: +SKIP
+    >>> page.save("report.html")  # doctest: +SKIP
+    """
+    if not hasattr(estimator, "predict_proba"):
+        raise TypeError(f"{type(estimator).__name__} has no predict_proba to report on.")
+    classes = np.asarray(estimator.classes_)
+    codes = _codes(y, classes)
+    facts = facts_of(estimator)
+    if costs is None:
+        costs = facts.cost_matrix
+    prior = np.bincount(codes, minlength=len(classes)) / len(codes)
+    matrix = cost_matrix(costs, classes, prior)
+    proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    decided = _codes(estimator.predict(X), classes, undecided=reject_cost is not None)
+    summary = summarise(
+        title=title or facts.name,
+        classes=[str(label) for label in classes],
+        costs=matrix,
+        proba=proba,
+        codes=codes,
+        decided=decided,
+        reject_cost=reject_cost,
+        zone=facts.zone,
+        facts=facts,
+    )
+    return Report(render(summary), summary)
+
+
+def _codes(labels: Any, classes: Array, undecided: bool = False) -> Array:
+    """Places of labels among the classes; -1 for others where staying undecided is possible."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or not len(labels):
+        raise ValueError(f"labels must be a list with at least one; got shape {labels.shape}.")
+    places: Mapping[Any, int] = {label: k for k, label in enumerate(classes.tolist())}
+    found = np.array([places.get(label, -1) for label in labels.tolist()])
+    if not undecided and np.any(found < 0):
+        other: Sequence[Any] = labels[found < 0]
+        raise ValueError(
+            f"{other[0]!r} is none of the classes {classes.tolist()}; if it means undecided, give "
+            "reject_cost."
+        )
+    return found

@@ -1,0 +1,114 @@
+"""What a fitted model is made of, as far as it says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+_INNER = ("best_estimator_", "estimator_")
+_MOST_WEIGHTS = 30
+
+
+@dataclass
+class Facts:
+    """Name of a model, and what can be told of it."""
+
+    name: str
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    zone: tuple[float, float] | None = None
+    cost_matrix: Array | None = None
+    bound_path: list[float] = field(default_factory=list)
+    weights: list[tuple[str, float]] = field(default_factory=list)  # largest first
+    points: list[list[str]] = field(default_factory=list)  # support or import points, some
+
+
+def facts_of(estimator: Any, feature_names: Any = None) -> Facts:
+    """Look into pipelines and searches for the classifier itself."""
+    model, names = unwrapped(estimator, feature_names)
+    facts = Facts(type(model).__name__)
+    costs = getattr(model, "cost_matrix_", getattr(estimator, "cost_matrix_", None))
+    facts.cost_matrix = None if costs is None else np.asarray(costs)
+    zone = getattr(model, "zone_", None)
+    if isinstance(zone, tuple):
+        facts.zone = float(zone[0]), float(zone[1])
+    _describe(model, facts)
+    facts.bound_path = np.asarray(getattr(model, "bound_path_", [])).tolist()
+    facts.weights = _weights(model, names)
+    return facts
+
+
+def unwrapped(estimator: Any, names: Any = None) -> tuple[Any, Any]:
+    """Give the classifier inside pipelines, searches and calibration, and its feature names."""
+    while True:
+        if hasattr(estimator, "steps"):
+            names = _names(estimator, names)
+            estimator = estimator.steps[-1][1]
+            continue
+        if hasattr(estimator, "calibrated_classifiers_"):
+            estimator = estimator.calibrated_classifiers_[0].estimator
+            continue
+        inner = next((name for name in _INNER if hasattr(estimator, name)), None)
+        if inner is None:
+            return estimator, names
+        estimator = getattr(estimator, inner)
+
+
+def _names(pipeline: Any, names: Any) -> Any:
+    """Names of the features that the last step sees, where the steps before can tell."""
+    try:
+        return pipeline[:-1].get_feature_names_out(names) if len(pipeline) > 1 else names
+    except (AttributeError, ValueError, TypeError):
+        return None
+
+
+_NUMBERS = (
+    ("C_", "C, chosen"),
+    ("dual_gap_", "Relative duality gap"),
+    ("accuracy_bound_", "Accuracy bound Ω of the training data's moments"),
+    ("held_out_bound_", "Accuracy bound by held-out moments"),
+    ("kkt_residual_", "KKT residual"),
+    ("n_iter_", "Iterations"),
+)
+
+
+def _describe(model: Any, facts: Facts) -> None:
+    for name, text in _NUMBERS:
+        value = getattr(model, name, None)
+        if isinstance(value, int | float | np.number) and np.isfinite(value):
+            facts.lines.append((text, f"{float(value):.4g}"))
+    if facts.zone is not None:
+        facts.lines.append(("Gray zone", f"{facts.zone[0]:.4g} to {facts.zone[1]:.4g}"))
+    for name, text in (
+        ("import_points_", "Import points"),
+        ("support_", "Support vectors"),
+        ("bases_", "Basis functions"),
+    ):
+        found = getattr(model, name, None)
+        if found is not None:
+            facts.lines.append((text, f"{len(found):,}"))
+            rows = getattr(model, "import_vectors_", None) if name == "import_points_" else None
+            facts.points = [[str(int(row)) for row in found[:50]]] if rows is not None else []
+            break
+
+
+def _weights(model: Any, names: Any) -> list[tuple[str, float]]:
+    """Feature weights or coefficients, the largest first."""
+    values = getattr(model, "feature_weights_", None)
+    if values is None:
+        try:
+            values = model.coef_
+        except AttributeError:
+            return []
+        values = np.asarray(values)
+        if values.shape[0] != 1:
+            return []
+        values = values[0]
+    values = np.asarray(values, dtype=np.float64)
+    if names is None or len(names) != len(values):
+        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(len(values))])
+    order = np.argsort(-np.abs(values), kind="stable")[:_MOST_WEIGHTS]
+    return [(str(names[j]), float(values[j])) for j in order]

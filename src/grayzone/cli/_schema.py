@@ -1,0 +1,136 @@
+"""Which columns a model knows, and of what kind they are: numbers, dates or text."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from grayzone.cli._errors import UserError, shortened
+
+Table = Any  # a pandas DataFrame
+
+NUMBER, DATE, TEXT = "number", "date", "text"
+FORMATS = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
+_SAMPLE = 1_000  # values that a format of dates is tried on first
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name, its kind, and the format of its dates."""
+
+    name: str
+    kind: str
+    format: str | None = None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Columns of a table, in order."""
+
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, table: Table) -> Schema:
+        """Tell the kinds of all columns; those that are empty throughout are left out."""
+        known = [name for name in table.columns if table[name].notna().any()]
+        return cls(tuple(_column(str(name), table[name]) for name in known))
+
+    @classmethod
+    def load(cls, records: Sequence[dict[str, Any]]) -> Schema:
+        """Make one from what :meth:`dump` gave."""
+        return cls(tuple(Column(**record) for record in records))
+
+    def dump(self) -> list[dict[str, Any]]:
+        """Give plain values."""
+        return [asdict(column) for column in self.columns]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return [column.name for column in self.columns]
+
+    def apply(self, table: Table) -> Table:
+        """Take these columns from a table, each as the kind it has.
+
+        Raises
+        ------
+        UserError
+            If one is missing, or holds values of another kind.
+        """
+        missing = [name for name in self.names if name not in table.columns]
+        if missing:
+            raise UserError(
+                f"The table lacks {len(missing)} of {len(self.names)} columns that the model needs:"
+                f" {shortened(missing)}.{_hint(missing, list(map(str, table.columns)))}"
+            )
+        return pd.DataFrame(
+            {column.name: _converted(column, table[column.name]) for column in self.columns},
+            index=table.index,
+        )
+
+
+def _hint(missing: Sequence[str], there: Sequence[str]) -> str:
+    near = difflib.get_close_matches(missing[0], there, n=1, cutoff=0.6)
+    return f" Is {near[0]!r} the renamed {missing[0]!r}?" if near else ""
+
+
+def _column(name: str, values: Any) -> Column:
+    if pd.api.types.is_datetime64_any_dtype(values):
+        return Column(name, DATE)
+    if pd.api.types.is_bool_dtype(values) or pd.api.types.is_numeric_dtype(values):
+        return Column(name, NUMBER)
+    text = values.dropna().astype(str)
+    if text.isin(["True", "False"]).all():
+        return Column(name, NUMBER)
+    for fmt in FORMATS:
+        if _parses(text.iloc[:_SAMPLE], fmt) and _parses(text, fmt):
+            return Column(name, DATE, fmt)
+    return Column(name, TEXT)
+
+
+def _parses(text: Any, fmt: str) -> bool:
+    # four digits alone are years, counts or codes rather than dates
+    if not text.str.contains(r"\d[-/.]\d", regex=True).all():
+        return False
+    return bool(pd.to_datetime(text, format=fmt, errors="coerce").notna().all())
+
+
+def _converted(column: Column, values: Any) -> Any:
+    if column.kind == NUMBER:
+        return _numbers(column, values)
+    if column.kind == DATE:
+        return _dates(column, values)
+    text = values.astype(object)
+    return text.where(values.isna(), values.astype(str)).where(values.notna(), None)
+
+
+def _numbers(column: Column, values: Any) -> Any:
+    known = values.map({"True": 1.0, "False": 0.0}) if values.dtype == object else values
+    numbers = pd.to_numeric(values if known.isna().all() else known.fillna(values), errors="coerce")
+    numbers = numbers.astype(np.float64)
+    _refuse(column, values, numbers.isna() & values.notna(), "a number")
+    infinite = np.isinf(numbers.to_numpy())
+    _refuse(column, values, pd.Series(infinite, index=values.index), "a finite number")
+    return numbers
+
+
+def _dates(column: Column, values: Any) -> Any:
+    if pd.api.types.is_datetime64_any_dtype(values):
+        return values
+    dates = pd.to_datetime(values, format=column.format or "ISO8601", errors="coerce", utc=False)
+    _refuse(column, values, dates.isna() & values.notna(), "a date")
+    return dates
+
+
+def _refuse(column: Column, values: Any, wrong: Any, wanted: str) -> None:
+    if wrong.any():
+        row = int(np.flatnonzero(wrong.to_numpy())[0])
+        raise UserError(
+            f"Column {shortened([column.name])} should hold {wanted} in each row; row {row + 1} has"
+            f" {shortened([str(values.iloc[row])])} ({int(wrong.sum()):,} such rows)."
+        )

@@ -1,0 +1,145 @@
+"""Tables from files: CSV, TSV, Parquet and Arrow, read as they are or refused with a reason."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from grayzone.cli._errors import UserError, shortened
+
+Table = Any  # a pandas DataFrame
+
+TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": None}
+BINARY_SUFFIXES = {".parquet", ".pq", ".arrow", ".feather", ".ipc"}
+DELIMITERS = ",;\t|"
+SNIFFED = 65_536  # characters that a delimiter is looked for in
+_READABLE = "CSV, TSV (also .gz), Parquet, Arrow or Feather"
+
+
+def read_table(path: Path) -> Table:
+    """Read a table; every column has a name of its own, and there are rows.
+
+    Raises
+    ------
+    UserError
+        If it cannot be read, or holds nothing to learn from.
+    """
+    suffix = _suffix(path)
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; expected a file: {_READABLE}.")
+    if not path.exists():
+        raise UserError(f"{path} does not exist.")
+    if suffix in BINARY_SUFFIXES:
+        table = _read_binary(path, suffix)
+    elif suffix in TEXT_SUFFIXES:
+        table = _read_text(path, TEXT_SUFFIXES[suffix])
+    else:
+        raise UserError(f"{path}: no known kind of table; expected {_READABLE}.")
+    if not len(table):
+        raise UserError(f"{path} has column names and no rows.")
+    return table
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _suffix(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def _read_binary(path: Path, suffix: str) -> Table:
+    try:
+        import pyarrow as pa
+        from pyarrow import feather, parquet
+    except ImportError as error:
+        raise UserError(f"{path}: Parquet and Arrow need pyarrow: pip install pyarrow.") from error
+    try:
+        arrow = parquet.read_table(path) if suffix in (".parquet", ".pq") else None
+        if arrow is None:
+            arrow = _read_arrow(path, feather)
+        _check_names(path, arrow.column_names)
+        return arrow.to_pandas()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        raise UserError(f"{path} is no {suffix[1:]} file, or is damaged: {_line(error)}") from error
+
+
+def _read_arrow(path: Path, feather: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return feather.read_table(path)
+    except pa.ArrowInvalid:
+        with pa.OSFile(str(path), "rb") as file:
+            return pa.ipc.open_stream(file).read_all()
+
+
+def _read_text(path: Path, delimiter: str | None) -> Table:
+    text = _decoded(path)
+    if not text.strip():
+        raise UserError(f"{path} is empty.")
+    if "\x00" in text:
+        raise UserError(f"{path} is no text: it has zero bytes. Is it of another kind?")
+    delimiter = _delimiter(text, delimiter)
+    names = next(csv.reader(io.StringIO(text), delimiter=delimiter))
+    _check_names(path, names)
+    try:
+        return pd.read_csv(io.StringIO(text), sep=delimiter, low_memory=False, index_col=False)
+    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
+        raise UserError(f"{path} is no proper table: {_line(error)}") from error
+
+
+def _decoded(path: Path) -> str:
+    """Text of a file: UTF-8, UTF-16 where it says so, and otherwise Latin-1, which reads all."""
+    try:
+        opened = gzip.open if path.suffix.lower() == ".gz" else open
+        with opened(path, "rb") as file:
+            raw = file.read()
+    except (OSError, EOFError) as error:
+        raise UserError(f"{path} cannot be read: {_line(error)}") from error
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return raw.decode("utf-16", errors="replace")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _delimiter(text: str, usual: str | None) -> str:
+    """The usual one, unless the first line has none of it and another one stands out."""
+    first = text[:SNIFFED].splitlines()[0]
+    counts = {delimiter: first.count(delimiter) for delimiter in DELIMITERS}
+    if usual is not None and counts[usual]:
+        return usual
+    best = max(counts, key=counts.__getitem__)
+    return best if counts[best] else (usual or ",")
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    blank = [str(k + 1) for k, name in enumerate(names) if not name.strip()]
+    if blank:
+        raise UserError(f"{path}: column {', '.join(blank[:5])} has no name.")
+    seen: dict[str, int] = {}
+    for k, name in enumerate(names):
+        if name in seen:
+            raise UserError(
+                f"{path}: two columns have the name {shortened([name])} (columns {seen[name] + 1} "
+                f"and {k + 1}); names must differ."
+            )
+        seen[name] = k
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]

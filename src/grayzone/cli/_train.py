@@ -1,0 +1,251 @@
+"""A table in, a decision model and a report out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grayzone._report._facts import facts_of
+from grayzone._report._page import render
+from grayzone._report._summary import Compared, summarise
+from grayzone.cli._candidates import CANDIDATES_BY_NAME
+from grayzone.cli._errors import UserError, shortened
+from grayzone.cli._model import DecisionModel, circumstances, cut_for
+from grayzone.cli._output import check_folder, whole_folder
+from grayzone.cli._schema import Schema
+from grayzone.cli._search import Comparison, Tell, compare, refit
+from grayzone.cli._stakes import Stakes, order_classes, parse_costs, read_target
+from grayzone.cli._tables import fingerprint, read_table
+
+FILES = ("model.skops", "metrics.json", "report.html")
+AUTO = "auto"
+MODELS = (AUTO, *CANDIDATES_BY_NAME)
+_LEAST_ROWS = 20
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for."""
+
+    table: Path
+    target: str
+    out: Path
+    positive: str | None = None
+    costs: str | None = None
+    cost_matrix: Path | None = None
+    reject_cost: float | None = None
+    max_fpr: float | None = None
+    model: str = AUTO
+    drop: tuple[str, ...] = ()
+    time_limit: float = 300.0
+    seed: int = 0
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of it."""
+
+    model: DecisionModel
+    metrics: Record
+    notes: list[str]
+
+
+def train(request: Request, tell: Tell) -> Trained:
+    """Read, compare, fit, and write the three files.
+
+    Raises
+    ------
+    UserError
+        If the input cannot be used; nothing is written then.
+    """
+    _check_request(request)
+    check_folder(request.out, FILES, request.overwrite)
+    table = read_table(request.table)
+    labels, known = read_target(table, request.target)
+    notes: list[str] = []
+    if not known.all():
+        notes.append(f"{int((~known).sum()):,} rows without a target were left out.")
+    classes, why = order_classes(labels, request.positive)
+    stakes = Stakes(
+        classes,
+        parse_costs(request.costs, request.cost_matrix, classes),
+        request.reject_cost,
+        request.max_fpr,
+    )
+    _check_stakes(stakes)
+    if why and request.positive is None:
+        notes.append(f"The positive class is {classes[1]!r} ({why}; --positive chooses another).")
+    features = table.loc[known].drop(columns=[request.target, *_dropped(table, request)])
+    if not features.shape[1]:
+        raise UserError("The table has no column beside the target to learn from.")
+    if len(labels) < _LEAST_ROWS:
+        raise UserError(f"{len(labels)} rows with a target; at least {_LEAST_ROWS} are needed.")
+    schema = Schema.of(features)
+    if not schema.columns:
+        raise UserError("All columns beside the target are empty.")
+    X = schema.apply(features.reset_index(drop=True))
+    places = {label: k for k, label in enumerate(classes)}
+    y = np.array([places[label] for label in labels], dtype=np.intp)
+    names = list(CANDIDATES_BY_NAME) if request.model == AUTO else [request.model]
+    found = compare(
+        names, X, y, stakes, schema, time_limit=request.time_limit, seed=request.seed, tell=tell
+    )
+    notes += _verdict(found, len(y))
+    model = _model(request, found, X, y, stakes, schema)
+    metrics, page = _account(request, model, found, X, y, notes)
+    with whole_folder(request.out, FILES, request.overwrite) as part:
+        model.save(part / FILES[0])
+        DecisionModel.load(part / FILES[0])  # what cannot be read is not worth keeping
+        (part / FILES[1]).write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
+        (part / FILES[2]).write_text(page, encoding="utf-8")
+    return Trained(model, metrics, notes)
+
+
+def _check_request(request: Request) -> None:
+    if request.model not in MODELS:
+        raise UserError(f"--model {request.model!r} is not known; expected {', '.join(MODELS)}.")
+    if request.max_fpr is not None and request.reject_cost is not None:
+        raise UserError("--max-fpr and --reject-cost cannot be asked for together.")
+    if request.max_fpr is not None and (request.costs or request.cost_matrix):
+        raise UserError("--max-fpr says what to trade for what; give no costs beside it.")
+    if request.max_fpr is not None and not 0 < request.max_fpr < 1:
+        raise UserError(f"--max-fpr must be between 0 and 1; got {request.max_fpr:g}.")
+    if request.reject_cost is not None and not request.reject_cost > 0:
+        raise UserError(f"--reject-cost must be positive; got {request.reject_cost:g}.")
+    if not request.time_limit > 0:
+        raise UserError(f"--time-limit must be positive; got {request.time_limit:g}.")
+
+
+def _check_stakes(stakes: Stakes) -> None:
+    if stakes.max_fpr is not None and not stakes.binary:
+        raise UserError(f"--max-fpr is for two classes; the target has {len(stakes.classes)}.")
+
+
+def _dropped(table: Any, request: Request) -> list[str]:
+    unknown = [name for name in request.drop if name not in table.columns]
+    if unknown:
+        raise UserError(f"--drop: the table has no column {shortened(unknown)}.")
+    if request.target in request.drop:
+        raise UserError(f"--drop: {shortened([request.target])} is the target.")
+    return list(request.drop)
+
+
+def _verdict(found: Comparison, n_rows: int) -> list[str]:
+    chosen, best = found.chosen, found.best
+    lines = []
+    if len(found.rows) < n_rows:
+        lines.append(f"Models were compared on {len(found.rows):,} of {n_rows:,} rows.")
+    what = f"{chosen.candidate.name} was chosen"
+    if len([o for o in found.outcomes if not o.left_out]) > 1:
+        same = chosen is best
+        what += (
+            ": it has the least mean cost."
+            if same
+            else f": it is simpler than {best.candidate.name}, which has the least mean cost, and "
+            "within one standard error of it."
+        )
+        if chosen.candidate.baseline:
+            what += " It is a plain baseline: none of this package's models was needed here."
+    else:
+        what += ", as the only one."
+    lines.append(what)
+    left = [f"{o.candidate.name} ({o.left_out})" for o in found.outcomes if o.left_out]
+    if left:
+        lines.append(f"Left out: {'; '.join(left)}.")
+    return lines
+
+
+def _model(
+    request: Request, found: Comparison, X: Any, y: Any, stakes: Stakes, schema: Schema
+) -> DecisionModel:
+    estimator = refit(found.chosen, X, y, stakes, schema, request.seed)
+    about = circumstances(
+        found.chosen.candidate.name,
+        target=request.target,
+        rows=len(y),
+        data=request.table.name,
+        sha256=fingerprint(request.table),
+        seed=request.seed,
+    )
+    cut = cut_for(stakes, found.chosen.proba, y[found.rows])
+    return DecisionModel(estimator, schema, stakes, cut, about)
+
+
+def _account(
+    request: Request, model: DecisionModel, found: Comparison, X: Any, y: Any, notes: Sequence[str]
+) -> tuple[Record, str]:
+    """Numbers and page, both from decisions on held-out folds."""
+    chosen, truth = found.chosen, y[found.rows]
+    decided = chosen.decided
+    if model.cut is not None:
+        decided = (chosen.proba[:, 1] >= model.cut).astype(np.intp)
+    compared = [
+        Compared(
+            o.candidate.name,
+            None if o.left_out else o.mean,
+            None if o.left_out else o.error,
+            o.seconds,
+            o.candidate.baseline,
+            o is chosen,
+            o.left_out,
+        )
+        for o in found.outcomes
+    ]
+    columns = [
+        {"name": c.name, "kind": c.kind, "missing": float(X[c.name].isna().mean())}
+        for c in model.schema.columns
+    ]
+    title = f"{request.target}: decisions by {chosen.candidate.name}"
+    summary = summarise(
+        title=title,
+        classes=list(model.stakes.classes),
+        costs=model.stakes.costs,
+        proba=chosen.proba,
+        codes=truth,
+        decided=decided,
+        reject_cost=model.stakes.reject_cost,
+        zone=model.zone,
+        facts=facts_of(model.estimator, None),
+        threshold=model.threshold,
+        compared=compared,
+        columns=columns,
+        usage=_usage(request),
+        notes=list(notes),
+    )
+    kept = ("classes", "costs", "reject_cost", "n_rows", "counts", "mean_cost", "mean_cost_error")
+    metrics = {key: summary[key] for key in (*kept, "always", "undecided", "confusion", "compared")}
+    metrics |= {"threshold": model.threshold, "zone": model.zone, "notes": list(notes)}
+    metrics |= {"max_fpr": model.stakes.max_fpr, "about": model.about}
+    if model.stakes.binary:
+        rates = _rates(truth, decided)
+        metrics |= rates
+    return metrics, render(summary)
+
+
+def _rates(truth: Any, decided: Any) -> Record:
+    positive, negative = truth == 1, truth == 0
+    alarms = decided == 1
+    return {
+        "recall": float(np.mean(alarms[positive])),
+        "false_positive_rate": float(np.mean(alarms[negative])),
+        "precision": float(np.mean(truth[alarms] == 1)) if alarms.any() else None,
+    }
+
+
+def _usage(request: Request) -> str:
+    return (
+        "import pandas as pd\n"
+        "import grayzone\n\n"
+        f"model = grayzone.load_model({str(request.out / FILES[0])!r})\n"
+        f"table = pd.read_csv({request.table.name!r})\n"
+        "model.predict(table)  # labels\n"
+        "model.decide(table)   # probabilities, gray zone, expected cost of each action\n"
+    )

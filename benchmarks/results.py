@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.headline import README, update_readme
 from benchmarks.report import replace_text
 from benchmarks.suite import ENTRIES, Entry
 
@@ -48,7 +49,9 @@ def collect(folder: Path) -> Record:
     return {"quick": run["quick"], "environment": run["environment"], "entries": entries}
 
 
-def write_results(results: Record, folder: Path, target: Path = HERE) -> None:
+def write_results(
+    results: Record, folder: Path, target: Path = HERE, readme: Path | None = README
+) -> None:
     """Write RESULTS.json, RESULTS.md and the figures.
 
     Parameters
@@ -59,6 +62,8 @@ def write_results(results: Record, folder: Path, target: Path = HERE) -> None:
         Where the run left its figures.
     target : Path
         Where to write to.
+    readme : Path or None
+        The README whose figures are renewed, if any.
     """
     figures = target / FIGURES.name
     figures.mkdir(parents=True, exist_ok=True)
@@ -70,6 +75,8 @@ def write_results(results: Record, folder: Path, target: Path = HERE) -> None:
                 os.replace(figures / f".{figure['file']}.part", figures / figure["file"])
     replace_text(target / "RESULTS.json", json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     replace_text(target / "RESULTS.md", "\n".join(_lines(results)) + "\n")
+    if readme is not None and not results["quick"]:
+        update_readme(results, readme)
     print(f"written: {os.path.relpath(target / 'RESULTS.md')}")
 
 

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 import grayzone
-from grayzone.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[1]
-HEAVY = {"cvxpy", "dask", "glum", "matplotlib", "numba", "pandas", "polars", "rich", "torch"}
+HEAVY = {
+    *("altair", "cvxpy", "dask", "glum", "matplotlib", "numba", "pandas", "polars", "pyarrow"),
+    *("rich", "skops", "skrub", "torch", "typer"),
+}
 BENCHMARKS = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for path in (ROOT / "benchmarks").rglob("*.py")
@@ -86,23 +88,27 @@ def test_public_names_have_an_example(name):
     assert re.search(r"^Examples\n-{8}\n.*>>> ", documentation, re.M | re.S)
 
 
-def test_demo_explains_itself(capsys):
-    assert main(["--costs", "9", "1"]) == 0
-    printed = capsys.readouterr().out
-    assert "9 / (9 + 1)" not in printed  # the rule divides by the cost of the *other* mistake
-    for sentence in ("1 / (9 + 1) = 0.100", "define the model", "certificate", "inside the zone"):
-        assert sentence in printed
+def test_the_command_runs_as_a_module():
+    shown = python("-m", "grayzone", "--help")
+    for command in ("train", "predict", "explain", "demo", "reproduce"):
+        assert command in shown
 
 
-@pytest.mark.parametrize("cost", ["0", "-1", "inf", "nan", "five"])
-def test_demo_refuses_impossible_costs(cost, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["--costs", "5", cost])
-    assert "a cost must be a finite number above 0" in capsys.readouterr().err
+def test_the_command_says_which_extra_it_needs(monkeypatch, capsys):
+    for name in [n for n in sys.modules if n.startswith("grayzone.cli._")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert importlib.import_module("grayzone.cli").main(["demo"]) == 1
+    error = capsys.readouterr().err
+    assert "typer" in error
+    assert "pip install 'grayzone[cli]'" in error
 
 
-def test_demo_runs_as_a_module():
-    assert "--costs" in python("-m", "grayzone", "--help")
+@pytest.mark.parametrize("extra", ["report", "load_model"])
+def test_what_needs_an_extra_is_a_public_name(extra):
+    assert callable(getattr(grayzone, extra))
+    with pytest.raises(AttributeError, match="nothing"):
+        grayzone.nothing  # noqa: B018
 
 
 @pytest.mark.parametrize("module", BENCHMARKS)

@@ -40,3 +40,7 @@ def __getattr__(name: str) -> Any:
 
         return load_model
     raise AttributeError(f"module 'grayzone' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

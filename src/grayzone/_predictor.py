@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from grayzone._html import FittedSummary
 from grayzone._parallel import own_threads
 from grayzone.decision import bayes_decision
 from grayzone.designs import as_design
@@ -19,7 +20,7 @@ from grayzone.losses import sigmoid
 Array = Any
 
 
-class FunctionClassifier(ClassifierMixin, BaseEstimator):
+class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
     """Predictions from ``coef_``, or from ``dual_coef_`` on training rows, and ``intercept_``.
 
     A subclass has the parameter ``kernel`` and says which training rows span its function; its

@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from grayzone._costs import Costs, has_threshold, threshold_of
+from grayzone._html import FittedSummary
 from grayzone._validation import Floats, all_or_nothing, as_numpy
 from grayzone.decision import (
     action_costs,
@@ -42,7 +43,7 @@ def _estimator_has(method: str) -> Callable[[Any], bool]:
     return check
 
 
-class BayesDecisionClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     r"""Make any probabilistic classifier decide by the costs of its errors.
 
     The wrapped classifier estimates :math:`p_i(x)`; `predict` returns the action of smallest

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from grayzone._costs import cost_matrix
 from grayzone._held_out import check_folds, held_out_folds, score_bounds
+from grayzone._html import FittedSummary
 from grayzone._moments import difference, mean_and_root
 from grayzone._parallel import own_threads
 from grayzone._training import Labelled, kernel_of, label_rows
@@ -31,7 +32,7 @@ _LEAST_POWER = 1e-10
 _RATIOS = np.linspace(-24.0, 24.0, 145)  # logarithms of kappa_x / kappa_y that are looked at first
 
 
-class MinimaxClassifier(ClassifierMixin, BaseEstimator):
+class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
     """What the minimax machines share: two classes, scores without probabilities, a bound."""
 
     classes_: Array

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from grayzone._compat import FIT_DEPTH, CallbackSupportMixin, Report, fit_progress, with_callbacks
 from grayzone._costs import cost_matrix, reject_costs
+from grayzone._html import FittedSummary
 from grayzone._online_policy import OnlinePolicy
 from grayzone._operating_point import Target, cut_at, make_limit
 from grayzone._parallel import own_threads
@@ -55,7 +56,9 @@ _DOUBT = 0.01
 _SLACK = 10.0
 
 
-class TightBoundLogisticRegression(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class TightBoundLogisticRegression(
+    CallbackSupportMixin, FittedSummary, ClassifierMixin, BaseEstimator
+):
     r"""Logistic regression that minimises the expected cost of decisions instead of the log-loss.
 
     A decision for class k with probability :math:`p_k(x)` is wrong with probability

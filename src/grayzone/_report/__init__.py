@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from grayzone._costs import cost_matrix
+from grayzone._costs import cost_matrix, has_threshold, threshold_of
 from grayzone._report._facts import Facts, facts_of
 from grayzone._report._summary import Compared, summarise
 
@@ -42,7 +42,8 @@ class Report:
         from html import escape
 
         page = escape(self.html, quote=True)
-        return f'<iframe srcdoc="{page}" style="width:100%;height:45em;border:0"></iframe>'
+        style = "width:100%;height:45em;border:0"
+        return f'<iframe title="Report" srcdoc="{page}" style="{style}"></iframe>'
 
     def __repr__(self) -> str:
         return f"Report({self.summary['title']!r}, {self.summary['n_rows']:,} rows)"
@@ -108,6 +109,11 @@ def report(
     prior = np.bincount(codes, minlength=len(classes)) / len(codes)
     matrix = cost_matrix(costs, classes, prior)
     proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    if proba.shape != (len(codes), len(classes)):
+        raise ValueError(
+            f"predict_proba gives shape {proba.shape}; expected {(len(codes), len(classes))}, a "
+            "row for each label and a column for each class."
+        )
     decided = _codes(estimator.predict(X), classes, undecided=reject_cost is not None)
     summary = summarise(
         title=title or facts.name,
@@ -119,8 +125,40 @@ def report(
         reject_cost=reject_cost,
         zone=facts.zone,
         facts=facts,
+        columns=_columns(X),
+        threshold=_threshold(facts.threshold, matrix, proba, decided),
     )
     return Report(render(summary), summary)
+
+
+def _columns(X: Any) -> list[dict[str, Any]]:
+    """Columns of a data frame; an array has none to tell of."""
+    import pandas as pd
+
+    if not isinstance(X, pd.DataFrame):
+        return []
+    return [
+        {
+            "name": str(name),
+            "kind": "number" if pd.api.types.is_numeric_dtype(column) else str(column.dtype),
+            "missing": float(column.isna().mean()),
+        }
+        for name, column in X.items()
+    ]
+
+
+def _threshold(told: float | None, matrix: Array, proba: Array, decided: Array) -> float | None:
+    """Threshold that the decisions obey; None, for that of the costs, where they obey none."""
+    if len(matrix) != 2:
+        return None
+    p = proba[:, 1]
+    low = np.max(p[decided == 0], initial=-np.inf)
+    high = np.min(p[decided == 1], initial=np.inf)
+    of_costs = threshold_of(matrix) if has_threshold(matrix) else None
+    for value in (told, of_costs, 0.5):
+        if value is not None and low < value <= high:
+            return value
+    return float(0.5 * (low + high)) if low < high and np.isfinite(high - low) else None
 
 
 def _codes(labels: Any, classes: Array, undecided: bool = False) -> Array:
@@ -131,7 +169,7 @@ def _codes(labels: Any, classes: Array, undecided: bool = False) -> Array:
     places: Mapping[Any, int] = {label: k for k, label in enumerate(classes.tolist())}
     found = np.array([places.get(label, -1) for label in labels.tolist()])
     if not undecided and np.any(found < 0):
-        other: Sequence[Any] = labels[found < 0]
+        other = labels[found < 0].tolist()
         raise ValueError(
             f"{other[0]!r} is none of the classes {classes.tolist()}; if it means undecided, give "
             "reject_cost."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ Array = Any
 
 _INNER = ("best_estimator_", "estimator_")
 _MOST_WEIGHTS = 30
+_MOST_POINTS = 50
 
 
 @dataclass
@@ -23,15 +25,19 @@ class Facts:
     cost_matrix: Array | None = None
     bound_path: list[float] = field(default_factory=list)
     weights: list[tuple[str, float]] = field(default_factory=list)  # largest first
-    points: list[list[str]] = field(default_factory=list)  # support or import points, some
+    points: list[str] = field(default_factory=list)  # training rows of these, the first
+    threshold: float | None = None  # of decisions, as far as it is told
 
 
 def facts_of(estimator: Any, feature_names: Any = None) -> Facts:
     """Look into pipelines and searches for the classifier itself."""
     model, names = unwrapped(estimator, feature_names)
     facts = Facts(type(model).__name__)
-    costs = getattr(model, "cost_matrix_", getattr(estimator, "cost_matrix_", None))
+    # of a classifier around another, the outer one decides
+    costs = _outermost(estimator, "cost_matrix_")
     facts.cost_matrix = None if costs is None else np.asarray(costs)
+    threshold = _outermost(estimator, "threshold_")
+    facts.threshold = None if threshold is None else float(threshold)
     zone = getattr(model, "zone_", None)
     if isinstance(zone, tuple):
         facts.zone = float(zone[0]), float(zone[1])
@@ -43,24 +49,36 @@ def facts_of(estimator: Any, feature_names: Any = None) -> Facts:
 
 def unwrapped(estimator: Any, names: Any = None) -> tuple[Any, Any]:
     """Give the classifier inside pipelines, searches and calibration, and its feature names."""
+    for layer in _layers(estimator):
+        if hasattr(layer, "steps"):
+            names = _names(layer, names)
+    return layer, names
+
+
+def _layers(estimator: Any) -> Iterator[Any]:
+    """Give the estimator, what it is around, and so on."""
     while True:
+        yield estimator
         if hasattr(estimator, "steps"):
-            names = _names(estimator, names)
             estimator = estimator.steps[-1][1]
-            continue
-        if hasattr(estimator, "calibrated_classifiers_"):
+        elif hasattr(estimator, "calibrated_classifiers_"):
             estimator = estimator.calibrated_classifiers_[0].estimator
-            continue
-        inner = next((name for name in _INNER if hasattr(estimator, name)), None)
-        if inner is None:
-            return estimator, names
-        estimator = getattr(estimator, inner)
+        else:
+            inner = next((name for name in _INNER if hasattr(estimator, name)), None)
+            if inner is None:
+                return
+            estimator = getattr(estimator, inner)
+
+
+def _outermost(estimator: Any, name: str) -> Any:
+    found = (getattr(layer, name, None) for layer in _layers(estimator))
+    return next((value for value in found if value is not None), None)
 
 
 def _names(pipeline: Any, names: Any) -> Any:
     """Names of the features that the last step sees, where the steps before can tell."""
     try:
-        return pipeline[:-1].get_feature_names_out(names) if len(pipeline) > 1 else names
+        return pipeline[:-1].get_feature_names_out(names) if len(pipeline.steps) > 1 else names
     except (AttributeError, ValueError, TypeError):
         return None
 
@@ -90,8 +108,8 @@ def _describe(model: Any, facts: Facts) -> None:
         found = getattr(model, name, None)
         if found is not None:
             facts.lines.append((text, f"{len(found):,}"))
-            rows = getattr(model, "import_vectors_", None) if name == "import_points_" else None
-            facts.points = [[str(int(row)) for row in found[:50]]] if rows is not None else []
+            if np.ndim(found) == 1:
+                facts.points = [str(int(row)) for row in found[:_MOST_POINTS]]
             break
 
 
@@ -104,7 +122,7 @@ def _weights(model: Any, names: Any) -> list[tuple[str, float]]:
         except AttributeError:
             return []
         values = np.asarray(values)
-        if values.shape[0] != 1:
+        if values.ndim != 2 or values.shape[0] != 1:
             return []
         values = values[0]
     values = np.asarray(values, dtype=np.float64)

@@ -25,8 +25,10 @@ _MOST_COLUMNS = 200
 
 @functools.cache
 def _vega() -> str:
-    import vl_convert
-
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise ImportError("A report needs vl_convert: pip install 'grayzone[cli]'.") from error
     return vl_convert.javascript_bundle(_BUNDLED)
 
 
@@ -105,6 +107,14 @@ def _tile(value: str, text: str, kind: str = "") -> str:
     return f'<div class="tile"><b class="{kind}">{escape(value)}</b>{escape(text)}</div>'
 
 
+def _saved(mean: float, cost: float, text: str) -> str:
+    """Share of a cost that is saved; of none at all nothing can be."""
+    if not cost > 0:
+        return _tile("–", f"{text} ({cost:.4g})")
+    share = 1.0 - mean / cost
+    return _tile(f"{100 * share:.0f} %", f"{text} ({cost:.4g})", "good" if share > 0 else "warn")
+
+
 def _headline(summary: Summary) -> Iterator[str]:
     """What decisions cost, beside the simplest rules and logistic regression."""
     mean, error = summary["mean_cost"], summary["mean_cost_error"]
@@ -112,16 +122,10 @@ def _headline(summary: Summary) -> Iterator[str]:
     yield '<div class="tiles">'
     yield _tile(f"{mean:.4g}{spread}", "mean cost of a decision")
     for label, cost in zip(summary["classes"], summary["always"], strict=True):
-        saved = 1.0 - mean / cost if cost > 0 else 0.0
-        kind = "good" if saved > 0 else "warn"
-        yield _tile(f"{100 * saved:.0f} %", f"saved against always “{label}” ({cost:.4g})", kind)
+        yield _saved(mean, cost, f"saved against always “{label}”")
     plain = [c for c in summary["compared"] if c["name"] == "logistic-regression" and c["mean"]]
     if plain and not plain[0]["chosen"]:
-        saved = 1.0 - mean / plain[0]["mean"]
-        kind = "good" if saved > 0 else "warn"
-        yield _tile(
-            f"{100 * saved:.0f} %", f"against logistic regression ({plain[0]['mean']:.4g})", kind
-        )
+        yield _saved(mean, plain[0]["mean"], "saved against logistic regression")
     if summary["reject_cost"] is not None:
         share = 100 * summary["undecided"]
         yield _tile(f"{share:.0f} %", f"left undecided, at {summary['reject_cost']:.4g} each")
@@ -146,10 +150,13 @@ def _explorer(summary: Summary) -> Iterator[str]:
     ):
         yield (
             f'<div><label for="{id_}">{escape(text)}</label>'
-            f'<input type="number" id="{id_}" min="0" step="any" value="{cost:g}"></div>'
+            f'<input type="number" id="{id_}" min="0" step="any" value="{cost:.12g}"></div>'
         )
     yield '<div><button type="button" id="reset">As trained</button></div></div>'
-    yield '<div class="pair"><div><div class="chart" id="chart-cost"></div></div>'
+    yield (
+        '<div class="pair"><div><div class="chart" id="chart-cost" role="img" '
+        'aria-label="Mean cost of a decision against the threshold"></div></div>'
+    )
     yield '<div class="scroll" aria-live="polite">'
     yield "<table><caption>At this threshold</caption><tbody>"
     for text, id_ in (
@@ -225,7 +232,7 @@ def _compared(summary: Summary) -> Iterator[str]:
         kind = "baseline" if c["baseline"] else "grayzone"
         rows.append([c["name"], kind, mean, f"{c['seconds']:.1f}", c["left_out"]])
     yield "<section><h2>Models that were compared</h2>"
-    head = ("model", "", "mean cost, held-out", "seconds", "left out because")
+    head = ("model", "kind", "mean cost, held-out", "seconds", "left out because")
     caption = "Simplest first; the simplest within one standard error of the least cost is chosen"
     yield from _rows(caption, head, rows, [c["chosen"] for c in compared])
     yield "</section>"
@@ -234,13 +241,14 @@ def _compared(summary: Summary) -> Iterator[str]:
 def _model(summary: Summary, charts: Summary) -> Iterator[str]:
     if summary["facts"]:
         yield f"<section><h2>The model: {escape(summary['model'])}</h2>"
-        yield from _rows("As fitted", ("", ""), summary["facts"])
-        for rows in summary["points"]:
-            yield f'<p class="soft">Import points, as training rows: {escape(", ".join(rows))}</p>'
+        yield from _rows("As fitted", ("what", "value"), summary["facts"])
+        if summary["points"]:
+            rows = escape(", ".join(summary["points"]))
+            yield f'<p class="soft">Training rows of the first of these points: {rows}</p>'
         yield "</section>"
     yield '<div class="pair">'
     if "weights" in charts:
-        text = "Largest first, on standardised features."
+        text = "Largest first, of features as the model sees them."
         yield from _chart("Feature weights", "weights", text)
     if "bound" in charts:
         yield from _chart(

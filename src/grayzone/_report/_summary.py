@@ -18,7 +18,7 @@ Summary = dict[str, Any]
 
 STEPS = 1_000  # of the threshold slider
 BINS = 10
-POINTS = 200  # of curves
+POINTS = 400  # of curves, at most
 RARE = 0.02  # thresholds below this, or as near to one, have a logarithmic slider
 
 
@@ -157,6 +157,7 @@ def _binary(p: Array, codes: Array, at: float, zone: tuple[float, float] | None)
         "fp": fp.tolist(),
         "positives": len(positive),
         "negatives": len(negative),
+        "curve": _curve(p, codes),
         "zone": [float(low), float(high)],
         "in_zone": float(np.mean((p >= low) & (p <= high))),
         "reliability": [
@@ -164,6 +165,20 @@ def _binary(p: Array, codes: Array, at: float, zone: tuple[float, float] | None)
             for m, o, w in zip(*bins, strict=True)
         ],
     }
+
+
+def _curve(p: Array, codes: Array) -> list[dict[str, float]]:
+    """ROC and precision-recall curves through rates at distinct probabilities, evenly thinned."""
+    order = np.argsort(-p, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(p[order])), len(p) - 1)
+    tp, fp = (np.append(0, np.cumsum(codes[order] == k)[ends]) for k in (1, 0))
+    tpr, fpr = tp / max(tp[-1], 1), fp / max(fp[-1], 1)
+    along = tpr + fpr  # grows along the curve
+    keep = np.unique(np.searchsorted(along, np.linspace(0.0, along[-1], POINTS)))
+    precision = np.divide(tp, tp + fp, out=np.ones(len(tp)), where=tp + fp > 0)
+    return [
+        {"tpr": float(tpr[k]), "fpr": float(fpr[k]), "precision": float(precision[k])} for k in keep
+    ]
 
 
 def _steps(at: float) -> Array:

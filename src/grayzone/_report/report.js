@@ -2,6 +2,7 @@
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
   const own = data.binary;
+  const rightNegative = data.costs[0][0], rightPositive = own ? data.costs[1][1] : 0;
   const views = {};
   const byId = (id) => document.getElementById(id);
   const write = (id, text) => { const node = byId(id); if (node) node.textContent = text; };
@@ -10,12 +11,13 @@
 
   // What the decisions at a step of the slider come to, at costs of misses and of false alarms.
   function outcome(step, costMiss, costAlarm) {
-    const tp = own.tp[step], fp = own.fp[step], fn = own.positives - tp;
+    const tp = own.tp[step], fp = own.fp[step], fn = own.positives - tp, tn = own.negatives - fp;
     const n = own.positives + own.negatives;
     return {
-      threshold: own.steps[step], tp: tp, fp: fp, fn: fn, tn: own.negatives - fp,
-      cost: (fn * costMiss + fp * costAlarm) / n,
-      never: own.positives * costMiss / n, always: own.negatives * costAlarm / n,
+      threshold: own.steps[step], tp: tp, fp: fp, fn: fn, tn: tn,
+      cost: (fn * costMiss + fp * costAlarm + tp * rightPositive + tn * rightNegative) / n,
+      never: (own.positives * costMiss + own.negatives * rightNegative) / n,
+      always: (own.negatives * costAlarm + own.positives * rightPositive) / n,
       recall: tp / own.positives, fpr: fp / own.negatives,
       precision: tp + fp ? tp / (tp + fp) : NaN, alarms: (tp + fp) / n,
     };
@@ -38,12 +40,12 @@
 
   function refresh() {
     const slider = byId("threshold");
-    const positive = (id, fallback) => {
-      const value = Number(byId(id).value);
-      return Number.isFinite(value) && value > 0 ? value : fallback;
+    const cost = (id, fallback) => {
+      const value = byId(id).valueAsNumber;
+      return Number.isFinite(value) && value >= 0 ? value : fallback;
     };
-    const miss = positive("cost-miss", data.costs[1][0]);
-    const alarm = positive("cost-alarm", data.costs[0][1]);
+    const miss = cost("cost-miss", data.costs[1][0]);
+    const alarm = cost("cost-alarm", data.costs[0][1]);
     const now = outcome(Number(slider.value), miss, alarm);
     slider.setAttribute("aria-valuetext", "threshold " + short(now.threshold));
     write("threshold-value", short(now.threshold));
@@ -56,11 +58,13 @@
     write("fpr-value", percent(now.fpr));
     write("alarms-value", percent(now.alarms));
     for (const key of ["tp", "fp", "fn", "tn"]) write(key + "-value", now[key].toLocaleString("en"));
-    write("bayes-value", short(alarm / (alarm + miss)));
+    const stake = alarm - rightNegative;
+    write("bayes-value", short(stake / (stake + miss - rightPositive)));
     write("best-value", short(own.steps[best(miss, alarm)]));
     signals("cost", { threshold: now.threshold, cost_fn: miss, cost_fp: alarm });
-    signals("roc", { at_x: now.fpr, at_y: now.recall });
-    signals("precision", { at_x: now.recall, at_y: Number.isFinite(now.precision) ? now.precision : 1 });
+    const or = (x, fallback) => (Number.isFinite(x) ? x : fallback);
+    signals("roc", { at_x: or(now.fpr, 0), at_y: or(now.recall, 0) });
+    signals("precision", { at_x: or(now.recall, 0), at_y: or(now.precision, 1) });
   }
 
   async function draw() {
@@ -68,7 +72,9 @@
     for (const name of Object.keys(data.charts)) {
       const node = byId("chart-" + name);
       if (!node) continue;
-      const found = await vegaEmbed(node, data.charts[name], options);
+      // Vega writes its own label over the node's, from the description
+      const spec = Object.assign({ description: node.getAttribute("aria-label") }, data.charts[name]);
+      const found = await vegaEmbed(node, spec, options);
       views[name] = found.view;
     }
     if (own) refresh();
@@ -76,11 +82,10 @@
   }
 
   if (own) {
-    for (const id of ["threshold", "cost-miss", "cost-alarm"]) byId(id).addEventListener("input", refresh);
+    const controls = ["threshold", "cost-miss", "cost-alarm"];
+    for (const id of controls) byId(id).addEventListener("input", refresh);
     byId("reset").addEventListener("click", function () {
-      byId("threshold").value = own.start;
-      byId("cost-miss").value = data.costs[1][0];
-      byId("cost-alarm").value = data.costs[0][1];
+      for (const id of controls) byId(id).value = byId(id).defaultValue;
       refresh();
     });
     refresh();

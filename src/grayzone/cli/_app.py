@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import io
 import json
 import os
 import sys
@@ -20,7 +20,7 @@ from rich.table import Table
 
 import grayzone
 from grayzone.cli import _demo, _train
-from grayzone.cli._errors import UserError
+from grayzone.cli._errors import UserError, shortened
 from grayzone.cli._model import DecisionModel
 from grayzone.cli._output import whole_file
 from grayzone.cli._tables import read_table
@@ -28,15 +28,15 @@ from grayzone.cli._tables import read_table
 app = typer.Typer(
     name="grayzone",
     help="A table in, a decision model and a report out. Start with `grayzone demo`.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
+_INTERRUPTED = 130
+_STOPPED = "stopped; nothing was written"
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-SeedOption = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
+SeedOption = Annotated[int, typer.Option(help="Seed of everything random.", min=0, max=2**32 - 1)]
 LimitOption = Annotated[
     float, typer.Option(help="Seconds for comparing models; what is left out is said.")
 ]
@@ -46,13 +46,15 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command; errors are one line, unless --debug is among the arguments."""
     debug = "--debug" in arguments
     rest = [argument for argument in arguments if argument != "--debug"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # labels may be in any script
     try:
-        code = app(rest, standalone_mode=False)
-        return code if isinstance(code, int) else 0
-    except typer.Exit as stop:
-        return stop.exit_code
+        code = app(rest or ["--help"], standalone_mode=False) or 0
+        # typer turns an interruption into this code
+        return _complain(_STOPPED, code) if code == _INTERRUPTED else code
     except (KeyboardInterrupt, typer.Abort):
-        return _complain("stopped; nothing was written", 130)
+        return _complain(_STOPPED, _INTERRUPTED)
     except Exception as error:
         if debug:
             traceback.print_exc()
@@ -67,7 +69,7 @@ def _told(error: Exception) -> tuple[str, int]:
         return f"{error.format_message()} (see --help)", 2
     if isinstance(error, MemoryError):
         return "there is not enough memory for this table", 1
-    if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+    if isinstance(error, OSError) and error.errno is not None:
         where = f" ({error.filename})" if error.filename else ""
         return f"{error.strerror or error}{where}: nothing was written", 1
     kind = type(error).__name__
@@ -81,7 +83,7 @@ def _complain(text: str, code: int) -> int:
 
 
 def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+    return Console(highlight=False, soft_wrap=True, emoji=False)
 
 
 @contextmanager
@@ -197,10 +199,14 @@ def predict(
     """Decide on every row: class, probabilities, gray zone, expected cost of each action."""
     decider = DecisionModel.load(model)
     data = read_table(table)
+    if output.exists() and output.samefile(table):
+        raise UserError(f"{output} is the table itself; choose another --output.")
     decided = decider.decide(data)
     if keep:
-        new = [name for name in data.columns if name not in decided.columns]
-        decided = decided.join(data[new])
+        both = [name for name in data.columns if name in decided.columns]
+        if both:
+            raise UserError(f"--keep: the table has columns {shortened(both)} already.")
+        decided = decided.join(data)
     whole_file(output, lambda part: _write_table(decided, output, part))
     counts = decided["decision"].value_counts().to_dict()
     if as_json:

@@ -176,13 +176,14 @@ CANDIDATES_BY_NAME = {
 }
 
 
-def preparation(schema: Schema, scaled: bool) -> list[tuple[str, Any]]:
+def preparation(schema: Schema, scaled: bool, seed: int) -> list[tuple[str, Any]]:
     """Steps from a table to features."""
     steps: list[tuple[str, Any]] = []
     if any(column.kind != NUMBER for column in schema.columns):
-        from skrub import TableVectorizer
+        from skrub import StringEncoder, TableVectorizer
 
-        steps.append(("vectorise", TableVectorizer()))
+        encoder = StringEncoder(random_state=seed)
+        steps.append(("vectorise", TableVectorizer(high_cardinality=encoder)))
     if scaled:
         steps += [("impute", SimpleImputer(keep_empty_features=True)), ("scale", StandardScaler())]
     return steps or [("pass", "passthrough")]
@@ -191,4 +192,4 @@ def preparation(schema: Schema, scaled: bool) -> list[tuple[str, Any]]:
 def pipeline(candidate: Candidate, stakes: Stakes, schema: Schema, seed: int) -> Pipeline:
     """Everything from a table to a decision."""
     model = candidate.make(stakes, seed)
-    return Pipeline([*preparation(schema, candidate.scaled), ("decide", model)])
+    return Pipeline([*preparation(schema, candidate.scaled, seed), ("decide", model)])

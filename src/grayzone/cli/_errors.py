@@ -9,5 +9,7 @@ class UserError(Exception):
 
 def shortened(names: list[str], most: int = 5) -> str:
     """Some names in quotes, and how many more there are."""
-    shown = ", ".join(repr(name if len(name) <= 60 else name[:57] + "…") for name in names[:most])
+    # plain strings: NumPy's own say what they are
+    some = [str(name) for name in names[:most]]
+    shown = ", ".join(repr(name if len(name) <= 60 else name[:57] + "…") for name in some)
     return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")

@@ -189,6 +189,10 @@ class DecisionModel:
                 )
             held = skops.io.load(path, trusted=sorted(TRUSTED))
             note = json.loads(held["grayzone_model"])
+            if note["format"] != FORMAT:
+                raise UserError(
+                    f"{path} has the format {note['format']}; this version reads {FORMAT}."
+                )
             stakes = Stakes(
                 tuple(note["classes"]),
                 np.array(note["costs"]),
@@ -196,8 +200,6 @@ class DecisionModel:
                 note["max_fpr"],
             )
             schema = Schema.load(note["schema"])
-            if note["format"] != FORMAT:
-                raise UserError(f"{path} has the format {note['format']}; this version reads 1.")
             return cls(held["estimator"], schema, stakes, note["cut"], note["about"])
         except UserError:
             raise

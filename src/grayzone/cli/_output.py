@@ -26,7 +26,10 @@ def whole_folder(target: Path, names: tuple[str, ...], overwrite: bool) -> Itera
     part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         yield part
-        target.mkdir(exist_ok=True)
+        if not target.exists():
+            part.chmod(0o755)
+            os.replace(part, target)
+            return
         for name in names:
             if (part / name).is_file():
                 os.replace(part / name, target / name)

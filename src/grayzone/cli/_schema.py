@@ -11,21 +11,25 @@ import numpy as np
 import pandas as pd
 
 from grayzone.cli._errors import UserError, shortened
+from grayzone.cli._tables import as_text
 
 Table = Any  # a pandas DataFrame
 
 NUMBER, DATE, TEXT = "number", "date", "text"
 FORMATS = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
+LARGEST = 1e30  # squares and single precision hold it
 _SAMPLE = 1_000  # values that a format of dates is tried on first
+_TRUTHS = {"True": 1.0, "False": 0.0}
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, its kind, and the format of its dates."""
+    """A column: its name, its kind, the format of its dates, whether some texts are numbers."""
 
     name: str
     kind: str
     format: str | None = None
+    mixed: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,19 +89,20 @@ def _column(name: str, values: Any) -> Column:
     if pd.api.types.is_bool_dtype(values) or pd.api.types.is_numeric_dtype(values):
         return Column(name, NUMBER)
     text = values.dropna().astype(str)
-    if text.isin(["True", "False"]).all():
+    if text.isin(list(_TRUTHS)).all() or pd.api.types.infer_dtype(values) == "decimal":
         return Column(name, NUMBER)
     for fmt in FORMATS:
         if _parses(text.iloc[:_SAMPLE], fmt) and _parses(text, fmt):
             return Column(name, DATE, fmt)
-    return Column(name, TEXT)
+    mixed = text.isin(list(_TRUTHS)) | pd.to_numeric(text, errors="coerce").notna()
+    return Column(name, TEXT, mixed=bool(mixed.any()))
 
 
 def _parses(text: Any, fmt: str) -> bool:
     # four digits alone are years, counts or codes rather than dates
     if not text.str.contains(r"\d[-/.]\d", regex=True).all():
         return False
-    return bool(pd.to_datetime(text, format=fmt, errors="coerce").notna().all())
+    return bool(pd.to_datetime(text, format=fmt, errors="coerce", utc=True).notna().all())
 
 
 def _converted(column: Column, values: Any) -> Any:
@@ -105,26 +110,46 @@ def _converted(column: Column, values: Any) -> Any:
         return _numbers(column, values)
     if column.kind == DATE:
         return _dates(column, values)
-    text = values.astype(object)
-    return text.where(values.isna(), values.astype(str)).where(values.notna(), None)
+    return _texts(column, values)
+
+
+def _texts(column: Column, values: Any) -> Any:
+    # a few rows of a column in which only some texts are numbers may well be numbers throughout
+    if not (column.mixed and pd.api.types.is_numeric_dtype(values)):
+        _refuse(column, values, values.notna() & (not _is_text(values)), "text")
+    text = pd.Series(None, index=values.index, dtype=object)
+    known = values.notna().to_numpy()
+    text[known] = as_text(values[known])
+    return text
+
+
+def _is_text(values: Any) -> bool:
+    return not (
+        pd.api.types.is_numeric_dtype(values) or pd.api.types.is_datetime64_any_dtype(values)
+    )
 
 
 def _numbers(column: Column, values: Any) -> Any:
-    known = values.map({"True": 1.0, "False": 0.0}) if values.dtype == object else values
-    numbers = pd.to_numeric(values if known.isna().all() else known.fillna(values), errors="coerce")
+    numbers = values
+    if not pd.api.types.is_numeric_dtype(values):
+        text = values.astype(object).map(str, na_action="ignore")
+        numbers = pd.to_numeric(text.map(lambda value: _TRUTHS.get(value, value)), errors="coerce")
     numbers = numbers.astype(np.float64)
     _refuse(column, values, numbers.isna() & values.notna(), "a number")
-    infinite = np.isinf(numbers.to_numpy())
-    _refuse(column, values, pd.Series(infinite, index=values.index), "a finite number")
+    _refuse(column, values, numbers.abs() > LARGEST, f"a number within ±{LARGEST:g}")
     return numbers
 
 
 def _dates(column: Column, values: Any) -> Any:
-    if pd.api.types.is_datetime64_any_dtype(values):
-        return values
-    dates = pd.to_datetime(values, format=column.format or "ISO8601", errors="coerce", utc=False)
-    _refuse(column, values, dates.isna() & values.notna(), "a date")
-    return dates
+    if pd.api.types.is_numeric_dtype(values):
+        _refuse(column, values, values.notna(), "a date")
+    dates = values
+    if not pd.api.types.is_datetime64_any_dtype(values):
+        text = values.astype(object).map(str, na_action="ignore")
+        dates = pd.to_datetime(text, format=column.format or "ISO8601", errors="coerce", utc=True)
+        _refuse(column, values, dates.isna() & values.notna(), "a date")
+    # one clock for all rows, and for tables that name no time zone
+    return dates.dt.tz_convert(None) if dates.dt.tz is not None else dates
 
 
 def _refuse(column: Column, values: Any, wrong: Any, wanted: str) -> None:

@@ -126,7 +126,7 @@ class Folds:
     """Rows in folds; what comes before a model is fitted once for all models that share it."""
 
     def __init__(self, table: Any, y: Array, schema: Schema, seed: int) -> None:
-        self.table, self.y, self.schema = table, y, schema
+        self.table, self.y, self.schema, self.seed = table, y, schema, seed
         splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
         self.parts = list(splitter.split(np.zeros(len(y)), y))
         self._prepared: dict[tuple[int, bool], tuple[Any, Any]] = {}
@@ -135,7 +135,7 @@ class Folds:
         """Features of the training and the test rows of a fold."""
         if (k, scaled) not in self._prepared:
             train, test = self.parts[k]
-            steps = Pipeline(preparation(self.schema, scaled))
+            steps = Pipeline(preparation(self.schema, scaled, self.seed))
             inside = steps.fit_transform(self.table.iloc[train], self.y[train])
             outside = steps.transform(self.table.iloc[test])
             self._prepared[k, scaled] = np.asarray(inside), np.asarray(outside)
@@ -157,11 +157,11 @@ def _evaluate(
         if start + spent * (1 + 2 / k if k else 1) > end:
             needed = f", about {spent / k * (len(data.parts) + 1):.0f} s needed" if k else ""
             return Outcome(candidate, f"no time was left{needed}", spent)
-        inside, outside = data.prepared(k, candidate.scaled)
         model = candidate.make(stakes, seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", UserWarning)
+            inside, outside = data.prepared(k, candidate.scaled)
             model.fit(inside, y[train])
         proba[test] = model.predict_proba(outside)
         decided[test] = model.predict(outside)

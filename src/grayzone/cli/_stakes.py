@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from grayzone.cli._errors import UserError, shortened
-from grayzone.cli._tables import read_table
+from grayzone.cli._tables import as_text, read_table
 from grayzone.decision import threshold_from_costs
 
 Array = Any
@@ -70,7 +70,7 @@ def read_target(table: Any, name: str) -> tuple[Array, Array]:
     known = column.notna().to_numpy()
     if not known.any():
         raise UserError(f"Target {shortened([name])} is empty in every row.")
-    labels = _as_text(column[known])
+    labels = as_text(column[known])
     names, counts = np.unique(labels, return_counts=True)
     if len(names) == 1:
         raise UserError(
@@ -89,13 +89,6 @@ def read_target(table: Any, name: str) -> tuple[Array, Array]:
             "rows, too few to learn from and to test on."
         )
     return labels, known
-
-
-def _as_text(column: Any) -> Array:
-    """Labels as they stand in the file; 1.0 is 1 where all are whole."""
-    if pd.api.types.is_float_dtype(column) and (column == column.round()).all():
-        column = column.astype(np.int64)
-    return column.astype(str).to_numpy().astype(str)
 
 
 def order_classes(labels: Array, positive: str | None) -> tuple[tuple[str, ...], str]:
@@ -139,7 +132,10 @@ def parse_costs(text: str | None, matrix: Path | None, classes: tuple[str, ...])
     np.fill_diagonal(costs, 0.0)
     if text is None:
         return costs
-    given = dict(_pair(part) for part in text.split(","))
+    pairs = [_pair(part) for part in text.split(",")]
+    given = dict(pairs)
+    if len(given) < len(pairs):
+        raise UserError(f"--costs: {text!r} names a cost twice.")
     if len(classes) == 2 and {k.upper() for k in given} <= {"FN", "FP"}:
         by_kind = {k.upper(): v for k, v in given.items()}
         costs[1, 0], costs[0, 1] = by_kind.get("FN", 1.0), by_kind.get("FP", 1.0)
@@ -172,7 +168,7 @@ def _cost(text: str, where: str) -> float:
 
 def _read_matrix(path: Path, classes: tuple[str, ...]) -> Array:
     table = read_table(path)
-    rows = [str(label) for label in _as_text(table.iloc[:, 0])]
+    rows = [str(label) for label in as_text(table.iloc[:, 0])]
     columns = [str(name) for name in table.columns[1:]]
     if sorted(rows) != sorted(classes) or sorted(columns) != sorted(classes):
         raise UserError(

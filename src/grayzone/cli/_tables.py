@@ -7,6 +7,8 @@ import csv
 import gzip
 import hashlib
 import io
+import warnings
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,13 @@ def fingerprint(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def as_text(column: Any) -> Any:
+    """Values as they stand in a file; 1.0 is 1 where all are whole."""
+    if pd.api.types.is_float_dtype(column) and (column % 1.0 == 0.0).all():
+        column = column.map("{:.0f}".format)
+    return column.astype(str).to_numpy().astype(str)
+
+
 def _suffix(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] == ".gz":
@@ -71,7 +80,9 @@ def _read_binary(path: Path, suffix: str) -> Table:
         if arrow is None:
             arrow = _read_arrow(path, feather)
         _check_names(path, arrow.column_names)
-        return arrow.to_pandas()
+        unnamed = [name for name in arrow.column_names if name.startswith("__index_level_")]
+        # as in a text file: a named index of pandas is a column, one without a name is none
+        return arrow.drop_columns(unnamed).to_pandas(ignore_metadata=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise UserError(f"{path} is no {suffix[1:]} file, or is damaged: {_line(error)}") from error
 
@@ -93,11 +104,13 @@ def _read_text(path: Path, delimiter: str | None) -> Table:
     if "\x00" in text:
         raise UserError(f"{path} is no text: it has zero bytes. Is it of another kind?")
     delimiter = _delimiter(text, delimiter)
-    names = next(csv.reader(io.StringIO(text), delimiter=delimiter))
-    _check_names(path, names)
     try:
-        return pd.read_csv(io.StringIO(text), sep=delimiter, low_memory=False, index_col=False)
-    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
+        _check_names(path, next(csv.reader(io.StringIO(text), delimiter=delimiter)))
+        with warnings.catch_warnings():
+            # rows that are longer than the first one would lose values
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(io.StringIO(text), sep=delimiter, low_memory=False, index_col=False)
+    except (csv.Error, pd.errors.ParserWarning, ValueError) as error:
         raise UserError(f"{path} is no proper table: {_line(error)}") from error
 
 
@@ -107,7 +120,7 @@ def _decoded(path: Path) -> str:
         opened = gzip.open if path.suffix.lower() == ".gz" else open
         with opened(path, "rb") as file:
             raw = file.read()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read: {_line(error)}") from error
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return raw.decode("utf-16", errors="replace")

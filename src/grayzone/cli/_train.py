@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from grayzone.cli._errors import UserError, shortened
 from grayzone.cli._model import DecisionModel, circumstances, cut_for
 from grayzone.cli._output import check_folder, whole_folder
 from grayzone.cli._schema import Schema
-from grayzone.cli._search import Comparison, Tell, compare, refit
-from grayzone.cli._stakes import Stakes, order_classes, parse_costs, read_target
+from grayzone.cli._search import MOST_ROWS, Comparison, Tell, compare, refit
+from grayzone.cli._stakes import UNDECIDED, Stakes, order_classes, parse_costs, read_target
 from grayzone.cli._tables import fingerprint, read_table
 
 FILES = ("model.skops", "metrics.json", "report.html")
@@ -80,7 +81,7 @@ def train(request: Request, tell: Tell) -> Trained:
         request.reject_cost,
         request.max_fpr,
     )
-    _check_stakes(stakes)
+    _check_stakes(stakes, labels)
     if why and request.positive is None:
         notes.append(f"The positive class is {classes[1]!r} ({why}; --positive chooses another).")
     features = table.loc[known].drop(columns=[request.target, *_dropped(table, request)])
@@ -118,15 +119,27 @@ def _check_request(request: Request) -> None:
         raise UserError("--max-fpr says what to trade for what; give no costs beside it.")
     if request.max_fpr is not None and not 0 < request.max_fpr < 1:
         raise UserError(f"--max-fpr must be between 0 and 1; got {request.max_fpr:g}.")
-    if request.reject_cost is not None and not request.reject_cost > 0:
-        raise UserError(f"--reject-cost must be positive; got {request.reject_cost:g}.")
+    if request.reject_cost is not None and not 0 < request.reject_cost < inf:
+        raise UserError(f"--reject-cost must be a positive number; got {request.reject_cost:g}.")
     if not request.time_limit > 0:
         raise UserError(f"--time-limit must be positive; got {request.time_limit:g}.")
 
 
-def _check_stakes(stakes: Stakes) -> None:
-    if stakes.max_fpr is not None and not stakes.binary:
+def _check_stakes(stakes: Stakes, labels: Any) -> None:
+    if stakes.reject_cost is not None and UNDECIDED in stakes.classes:
+        raise UserError(f"--reject-cost: {UNDECIDED!r} is a label already; rename it.")
+    if stakes.max_fpr is None:
+        return
+    if not stakes.binary:
         raise UserError(f"--max-fpr is for two classes; the target has {len(stakes.classes)}.")
+    seen = np.mean(labels == stakes.classes[0]) * min(len(labels), MOST_ROWS)
+    # one more row, on the wrong side, has to fit within the limit
+    needed = ceil(1.0 / stakes.max_fpr) - 1
+    if seen < needed:
+        raise UserError(
+            f"--max-fpr {stakes.max_fpr:g} takes at least {needed:,} rows of "
+            f"{shortened([stakes.classes[0]])} to compare models on; there are {int(seen):,}."
+        )
 
 
 def _dropped(table: Any, request: Request) -> list[str]:

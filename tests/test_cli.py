@@ -25,6 +25,7 @@ pytest.importorskip("skops")
 pytest.importorskip("skrub")
 
 import skops.io
+from sklearn.metrics import roc_auc_score
 
 import grayzone
 from grayzone.cli import _candidates, _model, _output, _search, _train, main
@@ -151,12 +152,13 @@ def check_decisions(decided, metrics):
     if metrics["reject_cost"] is not None:
         costs = np.column_stack([costs, np.full(len(costs), metrics["reject_cost"])])
     np.testing.assert_allclose(expected, proba @ costs, rtol=1e-12, atol=1e-14)
-    if metrics["max_fpr"] is None:
+    # the tight bound's decisions are fitted themselves, and its probabilities follow from them
+    if metrics["max_fpr"] is None and metrics["about"]["model"] != "tight-bound":
         places = [actions.index(name) for name in decided["decision"].astype(str)]
         paid = expected[np.arange(len(places)), places]
         # rounding may turn a tie, and nothing else
         np.testing.assert_allclose(paid, expected.min(axis=1), rtol=1e-6)
-    else:
+    elif metrics["max_fpr"] is not None:
         above = proba[:, 1] >= metrics["threshold"]
         assert (decided["decision"].astype(str) == np.take(actions, above.astype(int))).all()
     if len(metrics["classes"]) == 2:
@@ -223,8 +225,8 @@ def test_every_candidate_decides_by_costs_and_survives_saving(here, name, monkey
     )
     assert (decided["decision"] == fitted[0].predict(table)).all()
     assert decided["decision"].nunique() == 2
-    # far better than not looking at the table, whatever the model
-    assert metrics["mean_cost"] < 0.8 * min(metrics["always"])
+    # the first feature alone tells nearly as much: its own area is 0.93
+    assert roc_auc_score(table["y"] == "yes", decided["probability_yes"]) > 0.85
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "minimax"])
@@ -244,7 +246,10 @@ def test_minimax_is_for_two_classes(here):
     fails("train", path, "--target", "y", "--model", "minimax", match="minimax: it is for two")
 
 
-@pytest.mark.parametrize("name", NAMES)
+LIMITABLE = NAMES
+
+
+@pytest.mark.parametrize("name", LIMITABLE)
 def test_every_candidate_keeps_a_limit_on_false_positives(here, name):
     # 150 held-out negatives: the threshold lets at most 0.2 * 151 - 1 of them through
     table = make(300)
@@ -532,7 +537,7 @@ def test_an_index_of_pandas_is_no_column(here):
     train(path)
     assert json.loads(run("explain", "out", "--json")[1])["columns"][0]["name"] == "a"
     assert len(predict(path, "--keep")) == len(table)
-    named = table.set_index(pd.Index(np.arange(len(table)), name="row"))
+    named = table.set_index(pd.Index(np.arange(len(table)) ** 2, name="row"))
     train(write(named, "named.parquet"), out="named")
     names = [c["name"] for c in json.loads(run("explain", "named", "--json")[1])["columns"]]
     assert sorted(names) == ["a", "b", "row"]
@@ -1179,7 +1184,7 @@ def test_control_c_stops_without_a_trace(here):
     finally:
         process.kill()
     assert process.returncode == 130
-    assert err == "grayzone: stopped; nothing was written\n"
+    assert err == "grayzone: stopped; no model and no decisions were written\n"
     assert list(here.iterdir()) == [here / "table.csv"]
 
 

@@ -33,7 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _INTERRUPTED = 130
-_STOPPED = "stopped; nothing was written"
+_STOPPED = "stopped; no model and no decisions were written"
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 SeedOption = Annotated[int, typer.Option(help="Seed of everything random.", min=0, max=2**32 - 1)]

@@ -53,6 +53,9 @@ class Candidate:
         Whether it is none of this package's families.
     scaled : bool, default=True
         Whether it needs features without gaps, on one scale.
+    own_limit : bool, default=False
+        Whether it keeps a limit on the false positive rate by a threshold of its own: the scale of
+        its probabilities differs from fit to fit.
     unable : callable, optional
         Says why it cannot do what is asked, from the stakes and the number of rows; "" if it can.
     """
@@ -61,6 +64,7 @@ class Candidate:
     make: Callable[[Stakes, int], Any]
     baseline: bool = False
     scaled: bool = True
+    own_limit: bool = False
     unable: Callable[[Stakes, int], str] = lambda stakes, rows: ""
 
 
@@ -167,7 +171,7 @@ CANDIDATES_BY_NAME = {
     for candidate in (
         Candidate("logistic-regression", _logistic, baseline=True),
         Candidate("truncated", _truncated),
-        Candidate("tight-bound", _tight_bound),
+        Candidate("tight-bound", _tight_bound, own_limit=True),
         Candidate("minimax", _minimax, unable=_needs_two),
         Candidate("import-vector", _import_vector),
         Candidate("gradient-boosting", _boosting, baseline=True, scaled=False),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -122,15 +125,18 @@ class DecisionModel:
 
     def proba(self, table: Table) -> Array:
         """Probabilities of the classes, in the order of the stakes."""
-        return np.asarray(self.estimator.predict_proba(self.schema.apply(table)), dtype=np.float64)
+        X = self.schema.apply(table)
+        with _quietly():
+            return np.asarray(self.estimator.predict_proba(X), dtype=np.float64)
 
     def predict(self, table: Table) -> Array:
         """Labels, or "undecided"."""
-        X = self.schema.apply(table)
         if self.cut is not None:
-            places = (self.estimator.predict_proba(X)[:, 1] >= self.cut).astype(np.intp)
+            places = (self.proba(table)[:, 1] >= self.cut).astype(np.intp)
         else:
-            places = np.asarray(self.estimator.predict(X), dtype=np.intp)
+            X = self.schema.apply(table)
+            with _quietly():
+                places = np.asarray(self.estimator.predict(X), dtype=np.intp)
         return np.array([*self.stakes.classes, UNDECIDED], dtype=object)[places]
 
     def decide(self, table: Table) -> Table:
@@ -206,6 +212,14 @@ class DecisionModel:
         except Exception as error:  # whatever a damaged file makes a parser do
             reason = " ".join(str(error).split())[:200]
             raise UserError(f"{path} is no model of grayzone, or is damaged: {reason}") from error
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Categories that a model has not seen are no reason to warn: they are none of the known."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
 
 
 def cut_for(stakes: Stakes, proba: Array, y: Array) -> float | None:

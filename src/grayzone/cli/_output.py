@@ -39,8 +39,9 @@ def whole_folder(target: Path, names: tuple[str, ...], overwrite: bool) -> Itera
 
 def check_folder(target: Path, names: tuple[str, ...], overwrite: bool) -> None:
     """Refuse a target that cannot, or may not, be written to, before any work is done."""
-    if target.exists() and not target.is_dir():
-        raise UserError(f"--out {target} is a file; expected a folder.")
+    for place in (target, *target.parents):
+        if place.exists() and not place.is_dir():
+            raise UserError(f"--out {target}: {place} is a file; expected a folder.")
     there = [name for name in names if (target / name).exists()]
     if there and not overwrite:
         raise UserError(

@@ -96,7 +96,12 @@ def compare(
             continue
         # what was asked for alone is not left out for lack of time
         limit = end if len(names) > 1 and any(not o.left_out for o in outcomes) else np.inf
-        outcomes.append(_evaluate(candidate, data, stakes, seed, limit, tell))
+        try:
+            outcomes.append(_evaluate(candidate, data, stakes, seed, limit, tell))
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            if len(names) == 1:
+                raise
+            outcomes.append(Outcome(candidate, f"it failed: {' '.join(str(error).split())[:120]}"))
     able = [outcome for outcome in outcomes if not outcome.left_out]
     if not able:
         raise UserError("No model can do that: " + "; ".join(_reasons(outcomes)) + ".")

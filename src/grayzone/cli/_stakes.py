@@ -167,7 +167,7 @@ def _cost(text: str, where: str) -> float:
 
 
 def _read_matrix(path: Path, classes: tuple[str, ...]) -> Array:
-    table = read_table(path)
+    table = read_table(path, corner="true")
     rows = [str(label) for label in as_text(table.iloc[:, 0])]
     columns = [str(name) for name in table.columns[1:]]
     if sorted(rows) != sorted(classes) or sorted(columns) != sorted(classes):

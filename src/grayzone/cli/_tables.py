@@ -25,8 +25,10 @@ SNIFFED = 65_536  # characters that a delimiter is looked for in
 _READABLE = "CSV, TSV (also .gz), Parquet, Arrow or Feather"
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path, corner: str | None = None) -> Table:
     """Read a table; every column has a name of its own, and there are rows.
+
+    The first column of a text file may be without a name where one is given as ``corner``.
 
     Raises
     ------
@@ -41,7 +43,7 @@ def read_table(path: Path) -> Table:
     if suffix in BINARY_SUFFIXES:
         table = _read_binary(path, suffix)
     elif suffix in TEXT_SUFFIXES:
-        table = _read_text(path, TEXT_SUFFIXES[suffix])
+        table = _read_text(path, TEXT_SUFFIXES[suffix], corner)
     else:
         raise UserError(f"{path}: no known kind of table; expected {_READABLE}.")
     if not len(table):
@@ -97,13 +99,15 @@ def _read_arrow(path: Path, feather: Any) -> Any:
             return pa.ipc.open_stream(file).read_all()
 
 
-def _read_text(path: Path, delimiter: str | None) -> Table:
+def _read_text(path: Path, delimiter: str | None, corner: str | None) -> Table:
     text = _decoded(path)
     if not text.strip():
         raise UserError(f"{path} is empty.")
     if "\x00" in text:
         raise UserError(f"{path} is no text: it has zero bytes. Is it of another kind?")
     delimiter = _delimiter(text, delimiter)
+    if corner is not None and text.startswith((delimiter, f'""{delimiter}')):
+        text = corner + text.removeprefix('""')
     try:
         _check_names(path, next(csv.reader(io.StringIO(text), delimiter=delimiter)))
         with warnings.catch_warnings():

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from grayzone._report._facts import facts_of
+from grayzone._report._facts import facts_of, unwrapped
 from grayzone._report._page import render
 from grayzone._report._summary import Compared, summarise
 from grayzone.cli._candidates import CANDIDATES_BY_NAME
@@ -170,6 +170,11 @@ def _verdict(found: Comparison, n_rows: int) -> list[str]:
     else:
         what += ", as the only one."
     lines.append(what)
+    if chosen.candidate.own_limit:
+        lines.append(
+            "Its probabilities are those of its decisions: they saturate, and expected costs that "
+            "are computed from them are a rough guide."
+        )
     left = [f"{o.candidate.name} ({o.left_out})" for o in found.outcomes if o.left_out]
     if left:
         lines.append(f"Left out: {'; '.join(left)}.")
@@ -188,7 +193,10 @@ def _model(
         sha256=fingerprint(request.table),
         seed=request.seed,
     )
-    cut = cut_for(stakes, found.chosen.proba, y[found.rows])
+    if stakes.max_fpr is not None and found.chosen.candidate.own_limit:
+        cut = unwrapped(estimator)[0].threshold_
+    else:
+        cut = cut_for(stakes, found.chosen.proba, y[found.rows])
     return DecisionModel(estimator, schema, stakes, cut, about)
 
 
@@ -198,7 +206,7 @@ def _account(
     """Numbers and page, both from decisions on held-out folds."""
     chosen, truth = found.chosen, y[found.rows]
     decided = chosen.decided
-    if model.cut is not None:
+    if model.cut is not None and not chosen.candidate.own_limit:
         decided = (chosen.proba[:, 1] >= model.cut).astype(np.intp)
     compared = [
         Compared(

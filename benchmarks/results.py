@@ -124,14 +124,19 @@ def _circumstances(results: Record) -> Iterator[str]:
 
 def _verdicts(entries: dict[str, Record]) -> Iterator[str]:
     rows = [
-        [verdict["what"], verdict["outcome"], verdict["why"]]
+        [_short(entry), verdict["what"], verdict["outcome"], verdict["why"]]
         for entry in ENTRIES
         for verdict in entries[entry.name]["report"]["verdicts"]
     ]
-    counts = Counter(row[1] for row in rows)
+    counts = Counter(row[2] for row in rows)
     yield (", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "None") + "."
     yield ""
-    yield from _table(("", "verdict", "what was seen"), rows)
+    yield from _table(("", "", "verdict", "what was seen"), rows, "---")
+
+
+def _short(entry: Entry) -> str:
+    """Return the paper, or the name of a race."""
+    return entry.title.split(",")[0] if entry.kind == "papers" else entry.name
 
 
 def _section(entry: Entry, record: Record) -> Iterator[str]:
@@ -156,9 +161,11 @@ def _section(entry: Entry, record: Record) -> Iterator[str]:
         yield f"*{caption}*"
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], others: str = "---:"
+) -> Iterator[str]:
     yield "| " + " | ".join(map(_escaped, columns)) + " |"
-    yield "| " + " | ".join(["---"] + ["---:"] * (len(columns) - 1)) + " |"
+    yield "| " + " | ".join(["---"] + [others] * (len(columns) - 1)) + " |"
     for row in rows:
         yield "| " + " | ".join(map(_escaped, row)) + " |"
 

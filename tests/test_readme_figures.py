@@ -45,7 +45,7 @@ def test_every_figure_of_the_results_is_there(results):
 
 def test_a_measure_that_changes_changes_the_readme(results, tmp_path):
     readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{headline.BEGIN}\nold\n{headline.END}\nafter\n")
+    readme.write_text(f"before\n{headline.BEGIN}\nearlier\n{headline.END}\nafter\n")
     measures = results["entries"]["latency"]["report"]["measures"]
     measures["calibrated SVC / import vector machine, 1 rows"]["value"] = 123.4
     headline.update_readme(results, readme)
@@ -53,4 +53,4 @@ def test_a_measure_that_changes_changes_the_readme(results, tmp_path):
     assert "123.4 times as quick" in text
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
-    assert "old" not in text
+    assert "earlier" not in text

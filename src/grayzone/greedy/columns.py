@@ -49,6 +49,10 @@ class KernelColumns:
         self._left = None if self.precomputed else kernel.left(self._data(slice(None)), dtype)
         self._keeps = not self.precomputed and self.dtype == np.float64 and rows.size**2 <= _KEPT
 
+    def in_double(self) -> KernelColumns:
+        """Give the same columns with sums in double precision."""
+        return KernelColumns(self.kernel, self.X, self.rows, np.float64)
+
     def _data(self, rows: slice) -> Array:
         return self.X[rows] if self._whole else self.X[self.rows[rows]]
 

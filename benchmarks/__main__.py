@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks import suite
 from benchmarks.compare import compare
+from benchmarks.headline import README
 from benchmarks.report import RESULTS
 from benchmarks.results import collect, write_results
 
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     folder = options.folder or (QUICK_RESULTS if getattr(options, "quick", False) else RESULTS)
     if options.command == "results":
-        write_results(collect(folder), folder)
+        write_results(collect(folder), folder, readme=README)
         return 0
     # whoever ends a long run otherwise, such as a scheduler, wants what is complete kept as well
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder=folder,
     )
     if code != 130 and not options.quick and options.command == "all":
-        write_results(collect(folder), folder)
+        write_results(collect(folder), folder, readme=README)
     return code
 
 

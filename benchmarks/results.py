@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.headline import README, update_readme
+from benchmarks.headline import update_readme
 from benchmarks.report import replace_text
 from benchmarks.suite import ENTRIES, Entry
 
@@ -50,7 +50,7 @@ def collect(folder: Path) -> Record:
 
 
 def write_results(
-    results: Record, folder: Path, target: Path = HERE, readme: Path | None = README
+    results: Record, folder: Path, target: Path = HERE, readme: Path | None = None
 ) -> None:
     """Write RESULTS.json, RESULTS.md and the figures.
 

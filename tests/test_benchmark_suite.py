@@ -843,7 +843,7 @@ def test_all_writes_results_also_if_something_failed_but_not_if_stopped(
     bench.offer(entry("one"), entry("bad", full=("fail",)), entry("race", "peers"))
     targets = []
 
-    def write(collected, folder):
+    def write(collected, folder, readme):
         targets.append(folder)
         results.write_results(collected, folder, tmp_path / "target")
 

@@ -40,7 +40,7 @@ from benchmarks.timing import race
 SIZES = (1_000, 4_000, 16_000, 100_000)
 QUICK_SIZES = (500, 1_000)
 CS = (0.1, 1.0, 10.0, 100.0, 1_000.0)
-TUNE_ROWS = 4_000
+TUNE_ROWS = 2_000
 CANDIDATES = 300
 QUICK_POINTS = 30
 REPEATS = 3

@@ -740,6 +740,25 @@ def test_single_precision_chooses_the_same_points(n_classes, selection, monkeypa
     np.testing.assert_allclose(single.objective_path_, double.objective_path_, rtol=1e-8)
 
 
+@pytest.mark.parametrize("n_candidates", [None, 900])
+def test_nearly_spanned_rows_are_told_apart_in_double_precision(n_candidates, monkeypatch):
+    # a wide kernel: after a few points next to nothing is left of any row, but much to be gained
+    X, y = data(1200, d=2)
+    model = ImportVectorMachine(
+        C=1e4,
+        gamma=0.05,
+        n_candidates=n_candidates,
+        max_import_points=25,
+        tol=0.0,
+        random_state=0,
+    )
+    single = clone(model).fit(X, y)
+    monkeypatch.setattr(module, "_DOUBLE", len(y) ** 2)
+    double = clone(model).fit(X, y)
+    assert len(single.import_points_) == len(double.import_points_) == 25
+    assert single.objective_ == pytest.approx(double.objective_, rel=0.01)
+
+
 def test_a_million_kernel_values_are_still_in_double_precision(monkeypatch):
     dtypes, plain = [], KernelColumns.__init__
 

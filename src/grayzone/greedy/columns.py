@@ -15,8 +15,8 @@ Array = Any
 
 # A tile is long enough for BLAS and stays in the cache while all sums take what they need of it.
 _COLUMNS, _ENTRIES = 512, 2**18
-# Values that are kept, because they are few: rows are candidates again and again. 16 MB, and no
-# more than what a double-precision tile of candidates may take anyway.
+# Values that are kept, because they are few: rows are candidates again and again. 16 MB at most,
+# whatever n is.
 _KEPT = 2**21
 
 

@@ -32,7 +32,7 @@ Array = Any
 _ENTRIES, _FINALISTS = 10_000, 4
 # Gains that differ by less than this share are the same, and the order of rows must not decide.
 _TIE = 1e-9
-_MOST_SPANNED = 0.75  # share of rows that single precision has to show something of
+_LEAST_SHOWN = 0.75  # share of rows that single precision has to show something of
 _ROUNDING = 1e-12
 
 
@@ -160,28 +160,32 @@ class Growth:
     # ------------------------------------------------------------------------------------------
 
     def _candidates(self) -> Array:
-        m, power = self.rules.n_candidates, self.basis.power[: self.n_rows]
+        m = self.rules.n_candidates
         if m is None:
             return np.arange(self.n_rows)
         # among those that are not spanned yet, for a draw of others only would end the growth
-        left = self._unspanned(power)
-        if left.size < _MOST_SPANNED * self.n_rows and self.columns.dtype == np.float32:
-            # what is left of most rows is too little for single precision to show, and those few
-            # of which it does show something are not like the others
-            self.columns = self.columns.in_double()
-            left = self._unspanned(power)
+        left = np.flatnonzero(self._unspanned())
         if m >= left.size:
             return left
         return np.sort(self.rng.choice(left, m, replace=False))
 
-    def _unspanned(self, power: Array) -> Array:
-        """Rows that columns of this precision can show to add something."""
-        diagonal = self._diagonal[: self.n_rows]
-        return np.flatnonzero(enough_power(power, diagonal, self.columns.dtype))
+    def _unspanned(self) -> Array:
+        """Whether columns of this precision can show that a row adds something."""
+        power, diagonal = self.basis.power[: self.n_rows], self._diagonal[: self.n_rows]
+        return enough_power(power, diagonal, self.columns.dtype)
+
+    def _check_precision(self) -> None:
+        """Turn to double precision once single shows too little of too many rows.
+
+        The few of which it still shows something are not like the others.
+        """
+        if self.columns.dtype == np.float32 and np.mean(self._unspanned()) < _LEAST_SHOWN:
+            self.columns = self.columns.in_double()
 
     def _add(self) -> bool:
         """Add a block of points and refit; False where no candidate adds anything."""
         self._check_definite()
+        self._check_precision()
         points = self._candidates()
         if not points.size:
             return False

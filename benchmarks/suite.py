@@ -230,6 +230,10 @@ class Journal:
         """Tell whether an earlier run, with the same arguments, left something to go on from."""
         return self._status(entry) in ("unfinished", "failed")
 
+    def seconds(self, entry: Entry) -> float:
+        """Return how long a benchmark has taken so far."""
+        return self.done[entry.name]["seconds"]
+
     def target(self, entry: Entry) -> Path:
         """Return the JSON file of a benchmark."""
         return self.folder / f"{entry.name}.json"
@@ -257,7 +261,8 @@ class Running:
     """A benchmark that is being run."""
 
     def __init__(self, entry: Entry, journal: Journal, threads: int) -> None:
-        self.entry, self.start = entry, time.perf_counter()
+        # what it goes on from took its time as well
+        self.entry, self.start = entry, time.perf_counter() - journal.seconds(entry)
         self.log = journal.folder / f"{entry.name}.log"
         self.target = journal.target(entry)
         self._before = self._written()
@@ -275,7 +280,7 @@ class Running:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start."""
+        """Seconds it has taken, earlier parts included."""
         return time.perf_counter() - self.start
 
     @property
@@ -389,16 +394,18 @@ def _run_group(
                 running.remove(one)
                 failed += _conclude(one, journal, left=len(waiting) + len(running))
     finally:
+        for one in running:
+            journal.keep(one.entry, "unfinished", one.seconds)
         _stop(running)
     return failed
 
 
 def _prepare(entry: Entry, journal: Journal, again: bool) -> None:
     """Put earlier results aside, unless they are to go on from: some benchmarks continue a file."""
-    target = journal.target(entry)
-    if target.is_file() and (again or not journal.continues(entry)):
+    target, goes_on = journal.target(entry), journal.continues(entry) and not again
+    if target.is_file() and not goes_on:
         os.replace(target, target.with_name(target.name + ".old"))
-    journal.keep(entry, "unfinished", 0.0)
+    journal.keep(entry, "unfinished", journal.seconds(entry) if goes_on else 0.0)
 
 
 def _stop(running: Sequence[Running]) -> None:

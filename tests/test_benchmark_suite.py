@@ -864,6 +864,15 @@ def test_all_writes_results_also_if_something_failed_but_not_if_stopped(
     assert len(targets) == 2
 
 
+def test_a_benchmark_that_goes_on_has_taken_the_time_before_as_well(tmp_path):
+    journal, one = suite.Journal(tmp_path, quick=False), entry("one")
+    journal.keep(one, "unfinished", 5.0)
+    suite._prepare(one, journal, again=False)
+    assert journal.seconds(one) == 5.0
+    suite._prepare(one, journal, again=True)
+    assert journal.seconds(one) == 0.0
+
+
 # ----------------------------------------------------------------------------------------------
 # Comparison
 # ----------------------------------------------------------------------------------------------

@@ -241,6 +241,18 @@ def test_every_candidate_with_three_classes_and_abstention(here, name):
     assert set(decided["decision"]) >= {"low", "top", "undecided"}
 
 
+def test_under_a_limit_models_are_compared_by_the_positives_they_miss(here):
+    table = make(300)
+    metrics = train(table, "--max-fpr", "0.2", model=("--model", "logistic-regression"))
+    (only,) = metrics["compared"]
+    assert only["measure"] == "share of positives missed at the limit"
+    # a share of the positives, and the standard error of such a share: not one over all rows
+    n = metrics["counts"][1]
+    share = only["mean"]
+    assert share * n == pytest.approx(round(share * n))
+    assert only["error"] == pytest.approx(np.sqrt(share * (1 - share) / (n - 1)))
+
+
 def test_minimax_is_for_two_classes(here):
     path = write(make(75, ("low", "mid", "top")))
     fails("train", path, "--target", "y", "--model", "minimax", match="minimax: it is for two")

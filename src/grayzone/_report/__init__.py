@@ -94,7 +94,9 @@ def report(
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> X_train, X_test, y_train, y_test = train_test_split(scale(X), y, random_state=0)
     >>> model = grayzone.TruncatedLogisticRegression(costs={0: 5, 1: 1}).fit(X_train, y_train)
-    >>> page = grayzone.report(model, X_test, y_test, costs={0: 5, 1: 1})  # doctest: +SKIP
+    >>> page = grayzone.report(model, X_test, y_test, costs={0: 5, 1: 1})
+    >>> page
+    Report('TruncatedLogisticRegression', 143 rows)
     >>> page.save("report.html")  # doctest: +SKIP
     """
     from grayzone._report._page import render

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from grayzone._report._charts import charts_of
+from grayzone._report._summary import COST
 
 Summary = dict[str, Any]
 
@@ -124,7 +125,8 @@ def _headline(summary: Summary) -> Iterator[str]:
     for label, cost in zip(summary["classes"], summary["always"], strict=True):
         yield _saved(mean, cost, f"saved against always “{label}”")
     plain = [c for c in summary["compared"] if c["name"] == "logistic-regression" and c["mean"]]
-    if plain and not plain[0]["chosen"]:
+    # under a limit models are compared by something else than what is shown here
+    if plain and plain[0]["measure"] == COST and not plain[0]["chosen"]:
         yield _saved(mean, plain[0]["mean"], "saved against logistic regression")
     if summary["reject_cost"] is not None:
         share = 100 * summary["undecided"]
@@ -232,8 +234,8 @@ def _compared(summary: Summary) -> Iterator[str]:
         kind = "baseline" if c["baseline"] else "grayzone"
         rows.append([c["name"], kind, mean, f"{c['seconds']:.1f}", c["left_out"]])
     yield "<section><h2>Models that were compared</h2>"
-    head = ("model", "kind", "mean cost, held-out", "seconds", "left out because")
-    caption = "Simplest first; the simplest within one standard error of the least cost is chosen"
+    head = ("model", "kind", f"{compared[0]['measure']}, held-out", "seconds", "left out because")
+    caption = "Simplest first; the simplest within one standard error of the least is chosen"
     yield from _rows(caption, head, rows, [c["chosen"] for c in compared])
     yield "</section>"
 

@@ -22,9 +22,13 @@ POINTS = 400  # of curves, at most
 RARE = 0.02  # thresholds below this, or as near to one, have a logarithmic slider
 
 
+# What models are compared by.
+COST, MISSED = "mean cost", "share of positives missed at the limit"
+
+
 @dataclass(frozen=True)
 class Compared:
-    """A model that was compared: mean cost of its decisions, its standard error, or why not."""
+    """A model that was compared: the mean of a measure, its standard error, or why not."""
 
     name: str
     mean: float | None
@@ -33,6 +37,7 @@ class Compared:
     baseline: bool
     chosen: bool
     left_out: str = ""
+    measure: str = COST
 
 
 def summarise(
@@ -83,10 +88,8 @@ def summarise(
     notes : list of str, optional
         What a reader should know.
     """
-    all_costs = (
-        costs if reject_cost is None else np.column_stack([costs, _every(costs, reject_cost)])
-    )
-    paid = all_costs[codes, decided]
+    undecided = np.full((len(costs), 0 if reject_cost is None else 1), reject_cost or 0.0)
+    paid = np.hstack([costs, undecided])[codes, decided]
     summary: Summary = {
         "title": title,
         "classes": classes,
@@ -115,10 +118,6 @@ def summarise(
         at = float(threshold_of(costs)) if threshold is None else threshold
         summary["binary"] = _binary(proba[:, 1], codes, at, zone)
     return summary
-
-
-def _every(costs: Array, reject_cost: float) -> Array:
-    return np.full(costs.shape[0], reject_cost)
 
 
 def _confusion(codes: Array, decided: Array, n_classes: int, undecided: bool) -> list[list[int]]:

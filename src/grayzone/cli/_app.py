@@ -161,8 +161,8 @@ def _show(trained: _train.Trained, out: Path, as_json: bool) -> None:
         print(json.dumps({**trained.metrics, "out": str(out)}))
         return
     console, metrics = _console(), trained.metrics
-    grid = Table(title="Mean cost of decisions on rows that were not fitted", title_justify="left")
-    for name in ("model", "mean cost", "±", "seconds", ""):
+    grid = Table(title="Decisions on rows that were not fitted", title_justify="left")
+    for name in ("model", metrics["compared"][0]["measure"], "±", "seconds", ""):
         grid.add_column(name, justify="left" if name in ("model", "") else "right")
     for c in metrics["compared"]:
         mean, error = ("–", "–") if c["mean"] is None else (f"{c['mean']:.4g}", f"{c['error']:.2g}")

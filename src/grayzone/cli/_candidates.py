@@ -53,9 +53,9 @@ class Candidate:
         Whether it is none of this package's families.
     scaled : bool, default=True
         Whether it needs features without gaps, on one scale.
-    own_limit : bool, default=False
-        Whether it keeps a limit on the false positive rate by a threshold of its own: the scale of
-        its probabilities differs from fit to fit.
+    policy : bool, default=False
+        Whether its probabilities are those of its decisions: they saturate, their scale differs
+        from fit to fit, and a limit on the false positive rate is kept by a threshold of its own.
     unable : callable, optional
         Says why it cannot do what is asked, from the stakes and the number of rows; "" if it can.
     """
@@ -64,7 +64,7 @@ class Candidate:
     make: Callable[[Stakes, int], Any]
     baseline: bool = False
     scaled: bool = True
-    own_limit: bool = False
+    policy: bool = False
     unable: Callable[[Stakes, int], str] = lambda stakes, rows: ""
 
 
@@ -140,7 +140,7 @@ class _Reward:
 
     def __call__(self, model: Any, X: Array, y: Array) -> float:
         if self.stakes.max_fpr is not None:
-            return -1.0 + tpr_at(self.stakes.max_fpr, model.decision_function(X), y == 1)
+            return -float(missed_at(self.stakes.max_fpr, model.decision_function(X), y == 1).mean())
         return -float(row_costs(self.stakes, y, model.predict(X)).mean())
 
 
@@ -149,11 +149,11 @@ def row_costs(stakes: Stakes, y: Array, decided: Array) -> Array:
     return stakes.action_costs()[y, decided]
 
 
-def tpr_at(limit: float, scores: Array, positive: Array) -> float:
-    """True positive rate where the false one is just the limit on these very rows."""
+def missed_at(limit: float, scores: Array, positive: Array) -> Array:
+    """Which positives are missed where the false positive rate is just the limit on these rows."""
     negatives = np.sort(scores[~positive])[::-1]
     cut = negatives[min(int(limit * len(negatives)), len(negatives) - 1)]
-    return float(np.mean(scores[positive] > cut))
+    return scores[positive] <= cut
 
 
 def _needs_two(stakes: Stakes, rows: int) -> str:
@@ -171,7 +171,7 @@ CANDIDATES_BY_NAME = {
     for candidate in (
         Candidate("logistic-regression", _logistic, baseline=True),
         Candidate("truncated", _truncated),
-        Candidate("tight-bound", _tight_bound, own_limit=True),
+        Candidate("tight-bound", _tight_bound, policy=True),
         Candidate("minimax", _minimax, unable=_needs_two),
         Candidate("import-vector", _import_vector),
         Candidate("gradient-boosting", _boosting, baseline=True, scaled=False),

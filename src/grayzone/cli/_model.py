@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -32,23 +30,16 @@ VERSIONED = ("grayzone", "scikit-learn", "skrub", "numpy", "pandas")
 TRUSTED = frozenset(
     {
         "grayzone.bayes.BayesDecisionClassifier",
-        "grayzone.cli._candidates._Reward",
-        "grayzone.cli._stakes.Stakes",
-        "grayzone.import_vector.ImportVectorMachine",
         "grayzone.import_vector_cv.ImportVectorMachineCV",
         "grayzone.kernels.Kernel",
-        "grayzone.minimax.MinimaxProbabilityMachine",
         "grayzone.sparse_minimax.Family",
         "grayzone.sparse_minimax.SparseMinimaxProbabilityMachine",
         "grayzone.tight_bound.TightBoundLogisticRegression",
-        "grayzone.truncated.TruncatedLogisticRegression",
         "grayzone.truncated_cv.TruncatedLogisticRegressionCV",
         "numpy.dtype",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-        "sklearn.metrics._scorer._PassthroughScorer",
-        "sklearn.metrics._scorer._Scorer",
         "sklearn.model_selection._split.StratifiedKFold",
         "skrub._apply_to_each_col.ApplyToEachCol",
         "skrub._check_input.CheckInputDataFrame",
@@ -123,26 +114,38 @@ class DecisionModel:
         """The fitted classifier itself, out of everything around it."""
         return unwrapped(self.estimator)[0]
 
+    def _features(self, table: Table) -> Any:
+        """What the classifier sees of a table."""
+        X = self.schema.apply(table)
+        with warnings.catch_warnings():
+            # categories that a model has not seen are none of the known: no reason to warn
+            warnings.simplefilter("ignore", UserWarning)
+            return self.estimator[:-1].transform(X)
+
+    def _proba(self, features: Any) -> Array:
+        return np.asarray(self.estimator[-1].predict_proba(features), dtype=np.float64)
+
+    def _labels(self, features: Any, proba: Array | None = None) -> Array:
+        if self.cut is not None:
+            p = self._proba(features) if proba is None else proba
+            places = (p[:, 1] >= self.cut).astype(np.intp)
+        else:
+            places = np.asarray(self.estimator[-1].predict(features), dtype=np.intp)
+        return np.array([*self.stakes.classes, UNDECIDED], dtype=object)[places]
+
     def proba(self, table: Table) -> Array:
         """Probabilities of the classes, in the order of the stakes."""
-        X = self.schema.apply(table)
-        with _quietly():
-            return np.asarray(self.estimator.predict_proba(X), dtype=np.float64)
+        return self._proba(self._features(table))
 
     def predict(self, table: Table) -> Array:
         """Labels, or "undecided"."""
-        if self.cut is not None:
-            places = (self.proba(table)[:, 1] >= self.cut).astype(np.intp)
-        else:
-            X = self.schema.apply(table)
-            with _quietly():
-                places = np.asarray(self.estimator.predict(X), dtype=np.intp)
-        return np.array([*self.stakes.classes, UNDECIDED], dtype=object)[places]
+        return self._labels(self._features(table))
 
     def decide(self, table: Table) -> Table:
         """Decision, probabilities, whether they are in the gray zone, and what actions cost."""
-        proba = self.proba(table)
-        out: dict[str, Any] = {"decision": self.predict(table)}
+        features = self._features(table)
+        proba = self._proba(features)
+        out: dict[str, Any] = {"decision": self._labels(features, proba)}
         for k, label in enumerate(self.stakes.classes):
             out[f"probability_{label}"] = proba[:, k]
         if self.zone is not None:
@@ -212,14 +215,6 @@ class DecisionModel:
         except Exception as error:  # whatever a damaged file makes a parser do
             reason = " ".join(str(error).split())[:200]
             raise UserError(f"{path} is no model of grayzone, or is damaged: {reason}") from error
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Categories that a model has not seen are no reason to warn: they are none of the known."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
 
 
 def cut_for(stakes: Stakes, proba: Array, y: Array) -> float | None:

@@ -17,10 +17,10 @@ from sklearn.pipeline import Pipeline
 from grayzone.cli._candidates import (
     CANDIDATES_BY_NAME,
     Candidate,
+    missed_at,
     pipeline,
     preparation,
     row_costs,
-    tpr_at,
 )
 from grayzone.cli._errors import UserError
 from grayzone.cli._schema import Schema
@@ -40,7 +40,8 @@ class Outcome:
     candidate: Candidate
     left_out: str = ""
     seconds: float = 0.0
-    costs: Array = field(default_factory=lambda: np.empty(0))  # of each row
+    # of each row; under a limit, of each positive one: whether it is missed
+    costs: Array = field(default_factory=lambda: np.empty(0))
     decided: Array = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     proba: Array = field(default_factory=lambda: np.empty((0, 0)))
 
@@ -154,7 +155,7 @@ def _evaluate(
     y, start = data.y, time.monotonic()
     decided = np.empty(len(y), dtype=np.intp)
     proba = np.full((len(y), len(stakes.classes)), np.nan)
-    costs = np.empty(len(y))
+    costs: list[Array] = []
     for k, (train, test) in enumerate(data.parts):
         tell(candidate.name, k, len(data.parts))
         spent = time.monotonic() - start
@@ -171,12 +172,12 @@ def _evaluate(
         proba[test] = model.predict_proba(outside)
         decided[test] = model.predict(outside)
         if stakes.max_fpr is None:
-            costs[test] = row_costs(stakes, y[test], decided[test])
+            costs.append(row_costs(stakes, y[test], decided[test]))
         else:
-            costs[test] = 1.0 - tpr_at(stakes.max_fpr, proba[test, 1], y[test] == 1)
+            costs.append(missed_at(stakes.max_fpr, proba[test, 1], y[test] == 1))
     tell(candidate.name, len(data.parts), len(data.parts))
     seconds = time.monotonic() - start
-    return Outcome(candidate, "", seconds, costs, decided, proba)
+    return Outcome(candidate, "", seconds, np.concatenate(costs).astype(float), decided, proba)
 
 
 def refit(outcome: Outcome, table: Any, y: Array, stakes: Stakes, schema: Schema, seed: int) -> Any:

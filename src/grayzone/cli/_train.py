@@ -13,7 +13,7 @@ import numpy as np
 
 from grayzone._report._facts import facts_of, unwrapped
 from grayzone._report._page import render
-from grayzone._report._summary import Compared, summarise
+from grayzone._report._summary import COST, MISSED, Compared, summarise
 from grayzone.cli._candidates import CANDIDATES_BY_NAME
 from grayzone.cli._errors import UserError, shortened
 from grayzone.cli._model import DecisionModel, circumstances, cut_for
@@ -99,7 +99,7 @@ def train(request: Request, tell: Tell) -> Trained:
     found = compare(
         names, X, y, stakes, schema, time_limit=request.time_limit, seed=request.seed, tell=tell
     )
-    notes += _verdict(found, len(y))
+    notes += _verdict(found, len(y), _measure(stakes))
     model = _model(request, found, X, y, stakes, schema)
     metrics, page = _account(request, model, found, X, y, notes)
     with whole_folder(request.out, FILES, request.overwrite) as part:
@@ -151,7 +151,7 @@ def _dropped(table: Any, request: Request) -> list[str]:
     return list(request.drop)
 
 
-def _verdict(found: Comparison, n_rows: int) -> list[str]:
+def _verdict(found: Comparison, n_rows: int, measure: str) -> list[str]:
     chosen, best = found.chosen, found.best
     lines = []
     if len(found.rows) < n_rows:
@@ -160,17 +160,17 @@ def _verdict(found: Comparison, n_rows: int) -> list[str]:
     if len([o for o in found.outcomes if not o.left_out]) > 1:
         same = chosen is best
         what += (
-            ": it has the least mean cost."
+            f": it has the least {measure}."
             if same
-            else f": it is simpler than {best.candidate.name}, which has the least mean cost, and "
-            "within one standard error of it."
+            else f": it is simpler than {best.candidate.name}, which has the least {measure}, "
+            "and within one standard error of it."
         )
         if chosen.candidate.baseline:
             what += " It is a plain baseline: none of this package's models was needed here."
     else:
         what += ", as the only one."
     lines.append(what)
-    if chosen.candidate.own_limit:
+    if chosen.candidate.policy:
         lines.append(
             "Its probabilities are those of its decisions: they saturate, and expected costs that "
             "are computed from them are a rough guide."
@@ -179,6 +179,10 @@ def _verdict(found: Comparison, n_rows: int) -> list[str]:
     if left:
         lines.append(f"Left out: {'; '.join(left)}.")
     return lines
+
+
+def _measure(stakes: Stakes) -> str:
+    return COST if stakes.max_fpr is None else MISSED
 
 
 def _model(
@@ -193,7 +197,7 @@ def _model(
         sha256=fingerprint(request.table),
         seed=request.seed,
     )
-    if stakes.max_fpr is not None and found.chosen.candidate.own_limit:
+    if stakes.max_fpr is not None and found.chosen.candidate.policy:
         cut = unwrapped(estimator)[0].threshold_
     else:
         cut = cut_for(stakes, found.chosen.proba, y[found.rows])
@@ -206,7 +210,7 @@ def _account(
     """Numbers and page, both from decisions on held-out folds."""
     chosen, truth = found.chosen, y[found.rows]
     decided = chosen.decided
-    if model.cut is not None and not chosen.candidate.own_limit:
+    if model.cut is not None and not chosen.candidate.policy:
         decided = (chosen.proba[:, 1] >= model.cut).astype(np.intp)
     compared = [
         Compared(
@@ -217,6 +221,7 @@ def _account(
             o.candidate.baseline,
             o is chosen,
             o.left_out,
+            _measure(model.stakes),
         )
         for o in found.outcomes
     ]
@@ -246,8 +251,7 @@ def _account(
     metrics |= {"threshold": model.threshold, "zone": model.zone, "notes": list(notes)}
     metrics |= {"max_fpr": model.stakes.max_fpr, "about": model.about}
     if model.stakes.binary:
-        rates = _rates(truth, decided)
-        metrics |= rates
+        metrics |= _rates(truth, decided)
     return metrics, render(summary)
 
 

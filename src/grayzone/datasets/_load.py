@@ -66,13 +66,11 @@ def load_dataset(
 
     Examples
     --------
-    >>> import tempfile
     >>> from grayzone.datasets import load_dataset
-    >>> try:
-    ...     load_dataset("sonar", folder=tempfile.mkdtemp())
-    ... except FileNotFoundError as error:
-    ...     print("download=True" in str(error))  # doctest: +SKIP
-    True
+    >>> sonar = load_dataset("sonar", download=True)  # doctest: +SKIP
+    >>> load_dataset("iris")
+    Traceback (most recent call last):
+    ValueError: name must be one of 'a9a', 'bank_marketing', ...; got 'iris'.
     """
     check_choice("name", name, tuple(sorted(CATALOGUE)))
     entry, folders = CATALOGUE[name], _folders(folder)

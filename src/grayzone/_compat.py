@@ -1,10 +1,18 @@
-"""The only place that knows scikit-learn versions."""
+"""The only place that knows scikit-learn versions and array namespaces."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
+from array_api_compat import to_device as _to_device
+from sklearn import get_config
+from sklearn.utils.validation import validate_data
+
+from grayzone._validation import as_numpy
 
 # Frames between a method called by a decorated ``fit`` and the caller of ``fit``, for warnings.
 FIT_DEPTH = 5
@@ -22,9 +30,80 @@ except ImportError:  # before scikit-learn 1.9 there is nobody to report to
         return method
 
 
-__all__ = ["FIT_DEPTH", "CallbackSupportMixin", "fit_progress", "with_callbacks"]
+__all__ = [
+    "FIT_DEPTH",
+    "CallbackSupportMixin",
+    "check_same_place",
+    "fit_progress",
+    "is_elsewhere",
+    "moved",
+    "validated",
+    "with_callbacks",
+]
 
+Array = Any
 Report = Callable[..., bool]
+
+# ------------------------------------------------------------------------------------------
+# Arrays of other libraries
+# ------------------------------------------------------------------------------------------
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Tell whether X is an array that is to stay in its own library, on its own device.
+
+    So it is under scikit-learn's ``array_api_dispatch``; without it such arrays become NumPy's.
+    """
+    dispatched = bool(get_config()["array_api_dispatch"])
+    return dispatched and is_array_api_obj(X) and not is_numpy_array(X)
+
+
+def moved(values: Any, like: Array) -> Array:
+    """Give numbers as an array in the library and on the device of another."""
+    xp, place = array_namespace(like), device(like)
+    if is_numpy_array(like):
+        return as_numpy(values)
+    if is_array_api_obj(values) and array_namespace(values) == xp:
+        return _to_device(values, place)
+    return xp.asarray(np.ascontiguousarray(as_numpy(values)), device=place)
+
+
+def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """Check data by scikit-learn; arrays of other libraries stay where they are.
+
+    Labels that are numbers follow X, in whatever library they come.
+    """
+    if not is_elsewhere(X):
+        return validate_data(estimator, X, y, **options)
+    xp = array_namespace(X)
+    options = {**options, "dtype": [xp.float64, xp.float32], "accept_sparse": False}
+    if isinstance(y, str):
+        return validate_data(estimator, X, **options)
+    if y is not None and as_numpy(y).dtype.kind in "biuf":
+        y = moved(y, X)
+    return validate_data(estimator, X, y, **options)
+
+
+def check_same_place(estimator: Any, X: Any, fitted: Array, method: str) -> None:
+    """Check that X is an array of the kind, and on the device, that the model was fitted on."""
+    if not get_config()["array_api_dispatch"]:
+        return
+    here = X if is_elsewhere(X) else np.empty(0)
+    there = fitted if is_elsewhere(fitted) else np.empty(0)
+    spaces = [array_namespace(a) for a in (here, there)]
+    if spaces[0] == spaces[1] and device(here) == device(there):
+        return
+    raise ValueError(
+        f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and "
+        f"the same device as those passed to fit(): got {spaces[0].__name__} on {device(here)}, "
+        f"fitted with {spaces[1].__name__} on {device(there)}. grayzone.arrays.move_to moves a "
+        "fitted model."
+    )
+
+
+# ------------------------------------------------------------------------------------------
+# Callbacks
+# ------------------------------------------------------------------------------------------
 
 
 @contextmanager

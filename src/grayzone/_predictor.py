@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from array_api_compat import array_namespace, is_numpy_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from grayzone._compat import check_same_place, moved, validated
 from grayzone._html import FittedSummary
 from grayzone._parallel import own_threads
+from grayzone._validation import as_numpy
 from grayzone.decision import bayes_decision
 from grayzone.designs import as_design
 from grayzone.kernels import Kernel
@@ -54,15 +57,20 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
 
     def _keep_vectors(self, X: Array, kernel: Kernel | None) -> None:
         """Keep of the training data what the model needs: nothing, or the rows that span it."""
-        for name in ("_fit_X", "_kernel", "_vectors", "_right"):
-            self.__dict__.pop(name, None)
+        self._keep_nothing()
         if kernel is None:
             self._fit_X = X
             return
         self._kernel = kernel
         precomputed = kernel.name == "precomputed"
-        self._vectors = np.empty((0, 0)) if precomputed else X[self._centres]
+        self._vectors = (
+            moved(np.empty((0, 0)), self.dual_coef_) if precomputed else rows_of(X, self._centres)
+        )
         self._prepare()
+
+    def _keep_nothing(self) -> None:
+        for name in ("_fit_X", "_kernel", "_vectors", "_right"):
+            self.__dict__.pop(name, None)
 
     def _prepare(self) -> None:
         """Make the right factor of the rows that span, for which all predictions ask."""
@@ -82,6 +90,23 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         if "_vectors" in state:
             self._prepare()
 
+    def _scores(self, X: Array, method: str) -> Array:
+        """Scores (n, 1) or (n, K), for the public method of that name."""
+        self._check_fitted()
+        check_same_place(self, X, self.intercept_, method)
+        X = validated(self, X, reset=False, **self._accepted())
+        if "coef_" in vars(self):
+            xp = array_namespace(self.coef_)
+            coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
+            return as_design(X, fit_intercept=True).scores(coef)
+        return self._kernel_scores(X)
+
+    def _kernel_scores(self, X: Array) -> Array:
+        if sp.issparse(X):
+            X = X.tocsr()
+        with own_threads():
+            return self._kernel.product(X, self._right, self.dual_coef_.T) + self.intercept_
+
     def decision_function(self, X: Array) -> Array:
         """Log-odds of the positive class, or the K scores.
 
@@ -95,20 +120,8 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         scores : ndarray of shape (n_samples,) or (n_samples, K)
             The log-odds are zero at probability one half, whatever the threshold is.
         """
-        self._check_fitted()
-        X = validate_data(self, X, reset=False, **self._accepted())
-        if "coef_" in vars(self):
-            coef = np.column_stack([self.coef_, self.intercept_])
-            scores = as_design(X, fit_intercept=True).scores(coef)
-        else:
-            scores = self._kernel_scores(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def _kernel_scores(self, X: Array) -> Array:
-        if sp.issparse(X):
-            X = X.tocsr()
-        with own_threads():
-            return self._kernel.product(X, self._right, self.dual_coef_.T) + self.intercept_
+        scores = self._scores(X, "decision_function")
+        return scores[:, 0] if self.classes_.shape[0] == 2 else scores
 
     def predict_proba(self, X: Array) -> Array:
         """Class probabilities, faithful inside the zone.
@@ -123,11 +136,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         proba : ndarray of shape (n_samples, K)
             One column a class. Beyond the zone a probability says only on which side it lies.
         """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([sigmoid(-scores), sigmoid(scores)])
-        e = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return e / e.sum(axis=1, keepdims=True)
+        return class_probabilities(self._scores(X, "predict_proba"))
 
     def predict_log_proba(self, X: Array) -> Array:
         """Logarithm of the class probabilities.
@@ -142,10 +151,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         log_proba : ndarray of shape (n_samples, K)
             Finite also where a probability underflows.
         """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            scores = np.column_stack([np.zeros_like(scores), scores])
-        return scores - np.logaddexp.reduce(scores, axis=1)[:, None]
+        return log_probabilities(self._scores(X, "predict_log_proba"))
 
     def predict(self, X: Array) -> Array:
         """Decide with the least expected cost.
@@ -160,14 +166,51 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n_samples,)
             Labels. For two classes rule (1): positive if and only if p >= ``threshold_``.
         """
-        proba = self.predict_proba(X)
-        return self.classes_[bayes_decision(proba, self.cost_matrix_)]
+        proba = class_probabilities(self._scores(X, "predict"))
+        return labels_at(self.classes_, bayes_decision(proba, self.cost_matrix_))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.array_api_support = self._supports_arrays()
         return tags
+
+    def _supports_arrays(self) -> bool:
+        """Whether arrays of other libraries stay there under ``array_api_dispatch``."""
+        return False
+
+
+def rows_of(X: Array, rows: Array) -> Array:
+    """These rows of X, dense or sparse, of any library."""
+    if sp.issparse(X) or is_numpy_array(X):
+        return X[rows]
+    return array_namespace(X).take(X, rows, axis=0)
+
+
+def class_probabilities(scores: Array) -> Array:
+    """Probabilities (n, K) of scores: log-odds (n, 1) of two classes, or one score a class."""
+    xp = array_namespace(scores)
+    if scores.shape[1] == 1:
+        return xp.concat([sigmoid(-scores), sigmoid(scores)], axis=1)
+    e = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
+    return e / xp.sum(e, axis=1, keepdims=True)
+
+
+def log_probabilities(scores: Array) -> Array:
+    """Logarithms of the same, finite also where a probability underflows."""
+    xp = array_namespace(scores)
+    if scores.shape[1] == 1:
+        scores = xp.concat([xp.zeros_like(scores), scores], axis=1)
+    top = xp.max(scores, axis=1, keepdims=True)
+    return scores - (top + xp.log(xp.sum(xp.exp(scores - top), axis=1, keepdims=True)))
+
+
+def labels_at(labels: Array, places: Array) -> Array:
+    """Labels at these places, in the library that they are in; names are NumPy's."""
+    if is_numpy_array(labels):
+        return labels[as_numpy(places)]
+    return array_namespace(labels).take(labels, places)
 
 
 class SupportVectorClassifier(FunctionClassifier):
@@ -190,4 +233,4 @@ class SupportVectorClassifier(FunctionClassifier):
                 "support_vectors_ is read from the training data, which a linear model does not "
                 "keep when pickled; index your data with support_ instead."
             )
-        return self._fit_X[self.support_]
+        return rows_of(self._fit_X, self.support_)

@@ -104,7 +104,8 @@ def as_numpy(values: Any) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except RuntimeError:  # a library that converts only on request, like array-api-strict
-        return np.from_dlpack(values)
+        xp = array_namespace(values)
+        return np.from_dlpack(to_device(values, xp.Device("CPU_DEVICE")))
 
 
 def as_probabilities(proba: Any, name: str = "proba") -> Array:

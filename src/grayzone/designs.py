@@ -25,14 +25,17 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace, device, is_numpy_array
 
+from grayzone._compat import moved
 from grayzone._parallel import split
 
 Array = Any
 
 # Doubles in a block: half a megabyte, so that a block and its scaled copy stay in the L2 cache.
 _BLOCK_SIZE = 2**16
+# The same on devices, where what counts is the number of calls, and memory.
+_DEVICE_BLOCK_SIZE = 2**26
 # BLAS needs a minimum of rows for its inner products to reach their speed.
 _MIN_BLOCK_ROWS = 128
 # Multiply-adds from which the hand-over to a second thread pays.
@@ -51,10 +54,12 @@ class Design(ABC):
         self.n_rows, self.n_features = X.shape
         self.n_coef = self.n_features + int(fit_intercept)
 
-    @property
+    @cached_property
     def block_rows(self) -> int:
         """Rows in a block."""
-        return max(_MIN_BLOCK_ROWS, _BLOCK_SIZE // max(1, self.n_features))
+        here = is_numpy_array(self.X) or sp.issparse(self.X)
+        size = _BLOCK_SIZE if here else _DEVICE_BLOCK_SIZE
+        return max(_MIN_BLOCK_ROWS, size // max(1, self.n_features))
 
     def blocks(
         self, start: int = 0, stop: int | None = None, copies: int = 1
@@ -117,11 +122,15 @@ class Design(ABC):
         d = self.n_features
         return float(array_namespace(coef).sum(coef[:, :d] * other[:, :d]))
 
-    def penalised(self) -> Array:
-        """Ones for penalised coefficients, zero for the intercept."""
+    @cached_property
+    def _penalised(self) -> Array:
         mask = np.ones(self.n_coef)
         mask[self.n_features :] = 0.0
-        return mask
+        return mask if sp.issparse(self.X) else moved(mask, self.X)
+
+    def penalised(self) -> Array:
+        """Ones for penalised coefficients, zero for the intercept."""
+        return self._penalised
 
 
 def _double(block: Array) -> Array:
@@ -187,13 +196,15 @@ class DenseDesign(Design):
     ) -> tuple[Array, Array]:
         xp = array_namespace(self.X)
         p, m = self.n_coef, weights.shape[1]
-        total = xp.zeros((p, m * p), dtype=xp.float64)
-        pulled = xp.zeros((residual.shape[1], self.n_features), dtype=xp.float64)
+        place = device(self.X)
+        total = xp.zeros((p, m * p), dtype=xp.float64, device=place)
+        pulled = xp.zeros((residual.shape[1], self.n_features), dtype=xp.float64, device=place)
         for a, b in self.blocks(start, stop, copies=m):
             block = _double(self.X[a:b, :] if rows is None else self._rows(rows[a:b]))
             pulled += xp.matmul(residual[a:b, :].T, block)
             if self.fit_intercept:
-                block = xp.concat([block, xp.ones((b - a, 1), dtype=xp.float64)], axis=1)
+                ones = xp.ones((b - a, 1), dtype=xp.float64, device=place)
+                block = xp.concat([block, ones], axis=1)
             scaled = xp.reshape(weights[a:b, :, None] * block[:, None, :], (b - a, m * p))
             total += xp.matmul(block.T, scaled)
         return xp.permute_dims(xp.reshape(total, (p, m, p)), (1, 0, 2)), pulled

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from array_api_compat import array_namespace, device, is_numpy_array
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
@@ -30,6 +31,8 @@ Array = Any
 NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
 # Entries of a tile, which stay in the L2 cache between the product and the function.
 TILE_ROWS, TILE_COLUMNS = 256, 1024
+# Entries of a tile on a device, where what counts is the number of calls.
+_DEVICE_TILE = 2**27
 # Entries from which the hand-over to a second thread pays.
 WORTH_A_THREAD = 100_000
 
@@ -80,6 +83,9 @@ class Kernel:
 
     def flipped(self, right: Array) -> Array:
         """Left factor of the rows that have this right one."""
+        if self.name == "rbf" and _is_elsewhere(right):
+            xp = array_namespace(right)
+            return xp.concat([right[:, :-2], right[:, -1:], right[:, -2:-1]], axis=1)
         if self.name == "rbf":
             order = np.arange(right.shape[1])
             order[-2:] = order[-1], order[-2]
@@ -90,6 +96,9 @@ class Kernel:
         return right
 
     def _scaled(self, X: Array, factor: float, dtype: Any) -> Array:
+        if _is_elsewhere(X):
+            xp = array_namespace(X)
+            return xp.astype(xp.astype(X, xp.float64) * factor, dtype_of(xp, dtype))
         if factor == 1.0:
             return X.astype(dtype, copy=False)
         return (X.astype(np.float64, copy=False) * factor).astype(dtype, copy=False)
@@ -99,6 +108,8 @@ class Kernel:
 
     def between(self, left: Array, right: Array, out: Array | None = None) -> Array:
         """Block of kernel values of a left and a right factor; ``out`` of their precision."""
+        if _is_elsewhere(left):
+            return self._between_elsewhere(left, right)
         if self.name == "precomputed":
             block = left[:, right]
         elif callable(self.name):
@@ -120,6 +131,24 @@ class Kernel:
         out[...] = block
         return out
 
+    def _between_elsewhere(self, left: Array, right: Array) -> Array:
+        """Do the same in another array library, which has no ``out``."""
+        xp = array_namespace(left)
+        if self.name == "precomputed":
+            return xp.take(left, right, axis=1)
+        if callable(self.name):
+            return self.name(left, right)
+        if self.name == "laplacian":
+            # a feature at a time: all at once would take n times m times d numbers
+            far = sum(xp.abs(left[:, j, None] - right[None, :, j]) for j in range(left.shape[1]))
+            return xp.exp(-self.gamma * far)
+        block = xp.matmul(left, right.T)
+        if self.name == "rbf":
+            return xp.exp(block)
+        if self.name == "sigmoid":
+            return xp.tanh(block)
+        return block**self.degree if self.name == "poly" else block
+
     def _finish(self, block: Array) -> Array:
         if self.name == "rbf":
             return np.exp(block, out=block)
@@ -133,6 +162,8 @@ class Kernel:
 
     def diagonal(self, X: Array) -> Array:
         """Kernel values of each row with itself."""
+        if _is_elsewhere(X):
+            return self._diagonal_elsewhere(X)
         if self.name in ("rbf", "laplacian"):
             return np.ones(X.shape[0])
         if self.name == "precomputed":
@@ -146,12 +177,29 @@ class Kernel:
         inner = self.gamma * square + self.coef0
         return inner**self.degree if self.name == "poly" else np.tanh(inner)
 
+    def _diagonal_elsewhere(self, X: Array) -> Array:
+        xp = array_namespace(X)
+        if self.name in ("rbf", "laplacian"):
+            return xp.ones(X.shape[0], dtype=xp.float64, device=device(X))
+        if self.name == "precomputed":
+            return xp.astype(xp.linalg.diagonal(X), xp.float64)
+        if callable(self.name):
+            rows = (X[i : i + 1, :] for i in range(X.shape[0]))
+            return xp.concat([xp.reshape(self.name(row, row), (1,)) for row in rows])
+        square = _row_squares(X)
+        if self.name == "linear":
+            return square
+        inner = self.gamma * square + self.coef0
+        return inner**self.degree if self.name == "poly" else xp.tanh(inner)
+
     def product(self, X: Array, right: Array, coef: Array, dtype: Any = np.float64) -> Array:
         """Sum over the rows behind ``right`` of their kernel values times coef (m, Q).
 
         No more than a tile of kernel values exists at any time, on each thread.
         """
         n, m = X.shape[0], coef.shape[0]
+        if _is_elsewhere(X):
+            return self._product_elsewhere(X, right, coef)
         columns = _tile_columns(self, m)
         coef = coef.astype(dtype, copy=False)
 
@@ -170,6 +218,22 @@ class Kernel:
         worth = n * m > WORTH_A_THREAD and not callable(self.name)
         return np.concatenate(split(n, part, worth=worth))
 
+    def _product_elsewhere(self, X: Array, right: Array, coef: Array) -> Array:
+        xp, step = array_namespace(X), max(1, _DEVICE_TILE // max(1, coef.shape[0]))
+        starts = range(0, X.shape[0], step)
+        tiles = (self.between(self.left(X[a : a + step, :]), right) for a in starts)
+        return xp.concat([xp.matmul(tile, coef) for tile in tiles])
+
+
+def _is_elsewhere(X: Array) -> bool:
+    """Whether X is an array of another library than NumPy and SciPy."""
+    return not (is_numpy_array(X) or sp.issparse(X))
+
+
+def dtype_of(xp: Any, dtype: Any) -> Any:
+    """Give the type that a library has for one of NumPy's."""
+    return getattr(xp, np.dtype(dtype).name)
+
 
 def _stored_like(other: Array, X: Array) -> Array:
     """X dense or sparse as another matrix is: new data need not come as the training data did."""
@@ -184,6 +248,9 @@ def _tile_columns(kernel: Kernel, m: int) -> int:
 
 
 def _row_squares(X: Array) -> Array:
+    if _is_elsewhere(X):
+        xp = array_namespace(X)
+        return xp.sum(xp.astype(X, xp.float64) ** 2, axis=1)
     if sp.issparse(X):
         X = X.astype(np.float64)
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
@@ -193,6 +260,13 @@ def _row_squares(X: Array) -> Array:
 def _with_columns(X: Array, *columns: Array | float) -> Array:
     """X with further columns, in its own precision."""
     n = X.shape[0]
+    if _is_elsewhere(X):
+        xp = array_namespace(X)
+        zeros = xp.zeros((n, 1), dtype=X.dtype, device=device(X))
+        full = [
+            zeros + (c if isinstance(c, float) else xp.astype(c, X.dtype)[:, None]) for c in columns
+        ]
+        return xp.concat([X, *full], axis=1)
     if sp.issparse(X):
         more = np.column_stack([np.broadcast_to(c, n) for c in columns]).astype(X.dtype)
         return sp.csr_array(sp.hstack([X, more], format="csr"))
@@ -271,6 +345,8 @@ def resolve_kernel(
 
 def _variance(X: Array, weight: Array | None) -> float:
     """Variance of all entries of X, its rows weighted."""
+    if _is_elsewhere(X):
+        return _variance_elsewhere(X, weight)
     weight = np.ones(X.shape[0]) if weight is None else weight
     total = float(np.sum(weight)) * X.shape[1]
     mean = float(weight @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()) / total
@@ -281,3 +357,12 @@ def _variance(X: Array, weight: Array | None) -> float:
         centred = X[a : a + TILE_COLUMNS].astype(np.float64) - mean
         square += float(weight[a : a + TILE_COLUMNS] @ _row_squares(centred))
     return square / total
+
+
+def _variance_elsewhere(X: Array, weight: Array | None) -> float:
+    xp = array_namespace(X)
+    X = xp.astype(X, xp.float64)
+    weight = xp.ones_like(X[:, 0]) if weight is None else weight
+    total = float(xp.sum(weight)) * X.shape[1]
+    mean = xp.sum(weight * xp.sum(X, axis=1)) / total
+    return float(xp.sum(weight * _row_squares(X - mean))) / total

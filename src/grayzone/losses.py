@@ -391,6 +391,27 @@ class SignedMargin:
         factor = xp.where(heavy[:stop], shrink, 1.0)
         return xp.concat([duals[:stop, :] * factor[:, None], duals[stop:, :]])
 
+    def flow(self, duals: Array, weight: Array) -> Array:
+        """Mass (2, 2) that rows of the row's class give to the column's class."""
+        xp = array_namespace(duals)
+        mass = weight * xp.abs(duals[:, 0])
+        up = xp.sum(xp.where(self.y > 0, mass, 0.0))
+        down = xp.sum(xp.where(self.y > 0, 0.0, mass))
+        none = xp.zeros_like(up)
+        return xp.stack([xp.stack([none, down]), xp.stack([up, none])])
+
+    @staticmethod
+    def scaling(flow: Array) -> Array:
+        """Factors <= 1 (2, 2) that make both classes give as much; zeros where one gives none."""
+        xp = array_namespace(flow)
+        least = xp.min(xp.stack([flow[0, 1], flow[1, 0]]))
+        return xp.where(flow > 0, least / xp.where(flow > 0, flow, 1.0), 0.0)
+
+    def scaled(self, duals: Array, scale: Array) -> Array:
+        """Duals times the factors of their classes."""
+        xp = array_namespace(duals)
+        return duals * xp.where(self.y > 0, scale[1, 0], scale[0, 1])[:, None]
+
     def fenchel_young(self, loss: TruncatedLogistic, scores: Array, duals: Array) -> Array:
         """Fenchel-Young loss of each row."""
         return loss.fenchel_young(self.margin(scores), -self.y * duals[:, 0])
@@ -472,21 +493,32 @@ class SoftmaxMargin:
         return (omega * along)[:, None] * j + a[:, None] * bent
 
     def balance(self, duals: Array, weight: Array) -> Array:
-        """Shrink the duals so that each class's weighted sum is zero.
+        """Shrink the duals so that each class's weighted sum is zero."""
+        return self.scaled(duals, self.scaling(self.flow(duals, weight)))
 
-        The mass that rows of class j give to class k, M[j, k], is a flow; scaling it to
-        theta d_j M[j, k] / d_k balances what enters and leaves each class, and theta <= 1
-        keeps every row's duals inside the domain of the conjugate.
-        """
+    def flow(self, duals: Array, weight: Array) -> Array:
+        """Mass (K, K) that rows of the row's class give to the column's class."""
         xp = array_namespace(duals)
         off = weight[:, None] * xp.where(self.own, 0.0, duals)
-        flow = xp.matmul(xp.astype(self.own, duals.dtype).T, off)
+        return xp.matmul(xp.astype(self.own, duals.dtype).T, off)
+
+    @staticmethod
+    def scaling(flow: Array) -> Array:
+        """Factors <= 1 (K, K) that balance what enters and leaves each class.
+
+        They are theta d_j / d_k, and theta <= 1 keeps every row's duals inside the domain of the
+        conjugate; zeros where no such factors exist.
+        """
+        xp = array_namespace(flow)
         log_d = _circulation(flow)
         if log_d is None:
-            return xp.zeros_like(duals)
+            return xp.zeros_like(flow)
         scale = log_d[:, None] - log_d[None, :]
-        scale = xp.exp(scale - xp.max(xp.where(flow > 0, scale, -xp.inf)))
-        # rows of class j take row j of the scale; what they give away they also lose
+        return xp.exp(scale - xp.max(xp.where(flow > 0, scale, -xp.inf)))
+
+    def scaled(self, duals: Array, scale: Array) -> Array:
+        """Duals times the factors of their classes: what a row gives away it also loses."""
+        xp = array_namespace(duals)
         own = xp.astype(self.own, duals.dtype)
         given = xp.where(self.own, 0.0, duals) * xp.matmul(own, scale)
         return xp.where(self.own, -xp.sum(given, axis=1, keepdims=True), given)
@@ -571,6 +603,16 @@ class ReferenceMargin:
     def balance(self, duals: Array, weight: Array) -> Array:
         """Shrink the duals so that each class's weighted sum is zero."""
         return self._softmax.balance(self._all_duals(duals), weight)[:, :-1]
+
+    def flow(self, duals: Array, weight: Array) -> Array:
+        """Mass (K, K) that rows of the row's class give to the column's class."""
+        return self._softmax.flow(self._all_duals(duals), weight)
+
+    scaling = SoftmaxMargin.scaling
+
+    def scaled(self, duals: Array, scale: Array) -> Array:
+        """Duals times the factors of their classes."""
+        return self._softmax.scaled(self._all_duals(duals), scale)[:, :-1]
 
     def fenchel_young(self, loss: TruncatedLogistic, scores: Array, duals: Array) -> Array:
         """Fenchel-Young loss of each row."""

@@ -21,11 +21,13 @@ from grayzone._compat import (
 )
 from grayzone._predictor import SupportVectorClassifier
 from grayzone._training import Training, make_training
+from grayzone._truncated_blocks import fit_blocks
 from grayzone._validation import all_or_nothing, check_choice, check_integer, check_number
 from grayzone._zoned import Zoned
+from grayzone.blocks import given_blocks
 from grayzone.kernels import NAMES
 from grayzone.losses import Ramp
-from grayzone.solvers import Problem, Solution, Status, minimise
+from grayzone.solvers import Problem, Record, Solution, Status, minimise
 from grayzone.solvers.ramp import descend_ramp
 
 Array = Any
@@ -197,7 +199,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
         """Fit the model; on any error or interruption the estimator stays as it was.
 
         Parameters
@@ -216,6 +218,11 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
             The fitted estimator.
         """
         self._check_parameters()
+        source = given_blocks(self, X, y, sample_weight)
+        if source is not None:
+            with fit_progress(self, "iteration") as report:
+                self._tell_unless_converged(fit_blocks(self, source, report))
+            return self
         X, y = validate_data(self, X, y, **self._accepted())
         training = make_training(self, X, y, sample_weight)
         start = self._previous_coef(training)
@@ -275,11 +282,15 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         """Give the function that solves convex problems from a start."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "seed": seed}
-        if report is not None:
-            options["callback"] = lambda record: report(
-                objective=record.objective, dual_gap=record.gap
-            )
+        options["callback"] = self._listener(report)
         return lambda problem, start: minimise(problem, self.solver, start=start, **options)
+
+    @staticmethod
+    def _listener(report: Report | None) -> Callable[[Record], bool] | None:
+        """Tell callbacks what a solver records."""
+        if report is None:
+            return None
+        return lambda record: report(objective=record.objective, dual_gap=record.gap)
 
     def _tell_unless_converged(self, status: Status) -> None:
         if status in FINE:
@@ -310,6 +321,9 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         if not self.fit_intercept:
             return slopes.astype(np.float64)
         return np.column_stack([slopes, self.intercept_]).astype(np.float64)
+
+    def _supports_arrays(self) -> bool:
+        return self.solver == "auto"
 
     def _same_rows(self, X: Array) -> bool:
         """Whether the last fit saw these rows, by its support vectors."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace, device, is_numpy_array
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from grayzone.solvers._problem import Problem
@@ -27,11 +27,11 @@ def factorise(H: Array) -> Callable[[Array], Array]:
         raise FloatingPointError("the Hessian is zero, or not finite")
     # a direction without curvature (an intercept that no active row holds) gets a trace of it
     least = 1e-18 * largest
-    scale = 1.0 / xp.sqrt(xp.maximum(diagonal, xp.asarray(least, dtype=H.dtype)))
+    scale = 1.0 / xp.sqrt(xp.clip(diagonal, min=least))
     scaled = H * scale[:, None] * scale[None, :]
     ridge = 1e-15
     while ridge < 1.0:
-        inner = _cholesky(scaled + ridge * xp.eye(H.shape[0], dtype=H.dtype))
+        inner = _cholesky(scaled + ridge * xp.eye(H.shape[0], dtype=H.dtype, device=device(H)))
         if inner is not None:
             return _scaled(inner, scale)
         ridge *= 100.0
@@ -58,7 +58,7 @@ def _cholesky(H: Array) -> Callable[[Array], Array] | None:
         lower = xp.linalg.cholesky(H)
     except Exception:  # each array library raises its own error here
         return None
-    inverse = xp.linalg.solve(lower, xp.eye(H.shape[0], dtype=H.dtype))
+    inverse = xp.linalg.solve(lower, xp.eye(H.shape[0], dtype=H.dtype, device=device(H)))
     return lambda r: xp.matmul(inverse.T, xp.matmul(inverse, r))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace, device, is_numpy_array
 
 from grayzone._parallel import split
 from grayzone.designs import Design
@@ -49,8 +49,7 @@ class Problem:
 
     def shrinkage(self, coef: Array) -> Array:
         """Gradient of the penalty."""
-        xp = array_namespace(coef)
-        return self.penalty * coef * xp.asarray(self.design.penalised())
+        return self.penalty * coef * self.design.penalised()
 
     def penalty_value(self, coef: Array, scores: Array | None = None) -> float:
         """Value of the penalty."""
@@ -75,13 +74,14 @@ class Problem:
 
         def work(start: int, stop: int) -> float:
             total = 0.0
-            for a in range(start, stop, _PIECE):
-                rows = slice(a, min(stop, a + _PIECE))
+            for a in range(start, stop, piece):
+                rows = slice(a, min(stop, a + piece))
                 total += float(xp.sum(self.weight[rows] * values(rows)))
             return total
 
-        n = self.weight.shape[0]
-        return sum(split(n, work, worth=is_numpy_array(self.weight) and n > 2 * _PIECE))
+        n, here = self.weight.shape[0], is_numpy_array(self.weight)
+        piece = _PIECE if here else max(1, n)
+        return sum(split(n, work, worth=here and n > 2 * _PIECE))
 
     def gradient(self, scores: Array, a: Array) -> Array:
         """Gradient (Q, p) in the coefficients of sum(w a u); the penalty is not in it."""
@@ -113,14 +113,14 @@ class Problem:
         """Curvature against adding one constant to all intercepts, which changes nothing else."""
         xp = array_namespace(H)
         p, q = self.design.n_coef, self.n_outputs
-        last = xp.asarray([float(j % p == p - 1) for j in range(p * q)])
+        last = xp.asarray([float(j % p == p - 1) for j in range(p * q)], device=device(H))
         scale = xp.sum(xp.linalg.diagonal(H) * last) / q
         return scale * last[:, None] * last[None, :]
 
     def ridge(self) -> Array:
         """Diagonal (Qp,) of the penalty's Hessian."""
         xp = array_namespace(self.weight)
-        return xp.tile(self.penalty * xp.asarray(self.design.penalised()), (self.n_outputs,))
+        return xp.tile(self.penalty * self.design.penalised(), (self.n_outputs,))
 
 
 @dataclass(frozen=True)
@@ -183,12 +183,11 @@ def certify_duals(
     rows: Array | None = None,
 ) -> Certificate:
     """Certify by balanced duals; only ``rows`` have a Fenchel-Young loss (None: any)."""
-    xp = array_namespace(scores)
     design = problem.design
     u = problem.margins.margin(scores) if u is None else u
     fit = _fenchel_young(problem, scores, duals, rows)
     force = design.gradient(problem.weight[:, None] * duals) + problem.shrinkage(coef)
-    free = force * xp.asarray(design.penalised())
+    free = force * design.penalised()
     gap = fit + 0.5 * design.dot(free, free) / problem.penalty
     return Certificate(problem.primal(coef, u, scores), gap, duals)
 

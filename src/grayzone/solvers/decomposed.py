@@ -23,6 +23,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from grayzone.losses import SmoothedLogistic, sigmoid
 from grayzone.solvers._linalg import descend, factorise
@@ -355,9 +356,10 @@ def read_off(rows: Problem, u: Array, a: Array) -> Array:
     Keeping a multiplier a off the kink costs the gap about a |u - F|, dropping it about
     a^2 w |x|^2 / lambda, its own quadratic part of the dual; the cheaper of the two is done.
     """
+    xp = array_namespace(u)
     loss = rows.loss
     own = rows.weight * rows.design.row_squares() / rows.penalty
     r = u - loss.floor
     slope = sigmoid(u)
-    a = np.where(-r > a * own, 0.0, np.minimum(a, np.maximum(loss.slope_at_floor, slope)))
-    return np.where((r > 0) & (r > (slope - a) * own), slope, a)
+    a = xp.where(-r > a * own, 0.0, xp.minimum(a, xp.maximum(loss.slope_at_floor, slope)))
+    return xp.where((r > 0) & (r > (slope - a) * own), slope, a)

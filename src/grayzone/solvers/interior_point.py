@@ -108,7 +108,7 @@ class _Newton:
         xp = array_namespace(self.r_z)
         r = xp.reshape(self.r_z, (-1,))
         primal = float(xp.sum(r * self.solve(r)) + xp.sum(self.r_xi**2 / self.S))
-        free = self.r_z * xp.asarray(self.problem.design.penalised())
+        free = self.r_z * self.problem.design.penalised()
         return primal + 0.5 * float(xp.sum(free**2)) / self.problem.penalty
 
     def direction(self, c1: Array, c2: Array) -> _Direction:

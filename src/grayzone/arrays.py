@@ -1,0 +1,93 @@
+"""Fitted models from one array library and device to another."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from grayzone._compat import moved
+from grayzone._validation import as_numpy
+
+Array = Any
+
+
+def move_to(estimator: Any, like: Array) -> Any:
+    """Give a copy of a fitted estimator whose arrays are where another array is.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted model; it stays as it is.
+    like : array
+        An array of the library and on the device that the copy is for: what ``predict`` will be
+        given.
+
+    Returns
+    -------
+    moved : estimator
+        The copy. Labels that are no numbers stay in NumPy, the only library that has strings.
+
+    See Also
+    --------
+    to_numpy : The way back.
+
+    Examples
+    --------
+    >>> import array_api_strict as xp
+    >>> import numpy as np
+    >>> from sklearn import config_context
+    >>> from grayzone import TruncatedLogisticRegression
+    >>> from grayzone.arrays import move_to
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> clf = TruncatedLogisticRegression().fit(X, [0, 0, 1, 1])
+    >>> there = xp.asarray(X)
+    >>> with config_context(array_api_dispatch=True):
+    ...     move_to(clf, there).predict(there)
+    Array([0, 0, 1, 1], dtype=array_api_strict.int64)
+    """
+    return _converted(estimator, lambda a: moved(a, like))
+
+
+def to_numpy(estimator: Any) -> Any:
+    """Give a copy of a fitted estimator with NumPy arrays, on any machine.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted model; it stays as it is.
+
+    Returns
+    -------
+    moved : estimator
+        The copy.
+
+    Examples
+    --------
+    >>> import array_api_strict as xp
+    >>> from sklearn import config_context
+    >>> from grayzone import TruncatedLogisticRegression
+    >>> from grayzone.arrays import to_numpy
+    >>> X, y = xp.asarray([[0.0], [1.0], [2.0], [3.0]]), xp.asarray([0, 0, 1, 1])
+    >>> with config_context(array_api_dispatch=True):
+    ...     clf = TruncatedLogisticRegression().fit(X, y)
+    >>> type(to_numpy(clf).coef_).__name__
+    'ndarray'
+    """
+    return _converted(estimator, as_numpy)
+
+
+def _converted(estimator: Any, convert: Any) -> Any:
+    result = copy.copy(estimator)
+    for name, value in vars(estimator).items():
+        if is_array_api_obj(value) and _is_numeric(value):
+            setattr(result, name, convert(value))
+        elif hasattr(value, "get_params") and hasattr(value, "fit"):
+            setattr(result, name, _converted(value, convert))
+    return result
+
+
+def _is_numeric(values: Array) -> bool:
+    return not isinstance(values, np.ndarray) or values.dtype.kind in "biuf"

@@ -1,0 +1,39 @@
+"""What a fit is given: blocks where the rows are not NumPy's, in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grayzone._compat import is_elsewhere, moved, validated
+from grayzone.blocks._source import HeldSource, Source
+
+Array = Any
+
+
+def given_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Source | None:
+    """Give the source of blocks that a fit was given, or None for rows in memory.
+
+    Sets ``n_features_in_`` and, where there are names, ``feature_names_in_``.
+    """
+    if isinstance(X, Source):
+        return _checked(estimator, X, y, sample_weight)
+    if is_elsewhere(X):
+        X, y = validated(estimator, X, y)
+        weight = None if sample_weight is None else moved(sample_weight, X)
+        if weight is not None and weight.ndim == 0:
+            weight = weight + 0.0 * X[:, 0]
+        return HeldSource(X, y, weight)
+    return None
+
+
+def _checked(estimator: Any, source: Source, y: Any, sample_weight: Any) -> Source:
+    if y is not None or sample_weight is not None:
+        raise ValueError(
+            "Blocks bring their own labels and weights; y and sample_weight must be None beside "
+            "them."
+        )
+    estimator.n_features_in_ = source.n_features
+    estimator.__dict__.pop("feature_names_in_", None)
+    if source.feature_names is not None:
+        estimator.feature_names_in_ = source.feature_names
+    return source

@@ -1,0 +1,515 @@
+r"""Decomposed Newton on rows that are seen a block at a time, wherever they are.
+
+The method of :mod:`grayzone.solvers.decomposed` with one difference: nothing of the size of the
+rows is kept. What is known are the coefficients; each outer step reads the rows once and asks for
+sums: the loss, the weighted Gram matrix and the gradient of the rows that are far from the kink,
+and the few rows near it themselves, which an interior point then treats exactly. While these
+would be too many to hold, the kink is rounded off on the width of the band instead. Where the
+step went, how far margins moved and how wide the next band has to be is read off a sample.
+
+A kernel of the certificate is the same: multipliers of rows that were not held are the slopes of
+their losses, and their part of the gap is a sum over blocks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace, device
+
+from grayzone.blocks import LabelledBlocks, Rows
+from grayzone.blocks._source import Sums
+from grayzone.losses import SignedMargin, SmoothedLogistic, SoftmaxMargin
+from grayzone.solvers._frame import MOST_HELD, Frame, draw_sample, gather, picked
+from grayzone.solvers._linalg import factorise
+from grayzone.solvers._loop import Record, Status
+from grayzone.solvers._problem import Problem
+from grayzone.solvers.decomposed import read_off
+from grayzone.solvers.interior_point import Quadratic, interior_point, smooth_newton
+
+Array = Any
+
+_WIDTH = 0.1  # of the rounded kinks in the sample
+_ENOUGH = 0.3  # decrease promised by the last step on the sample, per coefficient
+_NEAR_SHARE = 0.02  # rows in the first band
+_REACH = 0.2  # half-width of the next band, as a share of how far rows near the kink moved
+_CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
+_INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
+_WORTH_CERTIFYING = 100.0  # last decrease, in units of the tolerance, that may be the last
+_BALANCED = 1e-13  # distance of factors from one that is nothing but rounding
+_HALVINGS = 30
+_ROUNDING = 1e-15  # gap at which nothing is left to gain
+
+
+class Held(NamedTuple):
+    """Near rows of a solve: those whose distance from the kink, at ``coef``, was in the band."""
+
+    coef: Array
+    band: float
+
+
+class BlockSolution(NamedTuple):
+    """The best certified point, and what gives the multipliers of all rows.
+
+    Rows that ``held`` finds near the kink have the multipliers ``near``, in their order; the others
+    have the slopes of their losses at ``coef``. ``scale`` balances the classes.
+    """
+
+    coef: Array
+    objective: float
+    gap: float
+    status: Status
+    n_iter: int
+    held: Held | None
+    near: Array | None
+    scale: Array | None
+
+
+def _near(problem: Problem, held: Held) -> Array:
+    """Tell which rows a solve held."""
+    xp = array_namespace(held.coef)
+    distance = problem.margins.margin(problem.design.scores(held.coef)) - problem.loss.floor
+    return (xp.abs(distance) <= held.band) & xp.isfinite(problem.loss.floor) & (problem.weight > 0)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """All that a step wants to know of the rows at new coefficients, in one reading."""
+
+    frame: Frame
+    coef: Array
+    band: float
+    gathers: bool  # whether near rows are brought along, rather than rounded off
+    held: Held | None  # the last solve, whose rows have multipliers of their own
+
+    def __call__(self, rows: Rows) -> Sums:
+        problem = self.frame.problem(rows)
+        xp = array_namespace(rows.weight)
+        scores = problem.design.scores(self.coef)
+        u, loss, w = problem.margins.margin(scores), problem.loss, problem.weight
+        slope = loss.slope(u)
+        own = slope if self.held is None else xp.where(_near(problem, self.held), 0.0, slope)
+        duals = problem.margins.pull(scores, own)
+        distance = u - loss.floor
+        near = (xp.abs(distance) <= self.band) & xp.isfinite(loss.floor) & (w > 0)
+        far = xp.nonzero((distance > self.band) | ((distance > 0) & ~xp.isfinite(loss.floor)))[0]
+        near_places = xp.nonzero(near)[0]
+        H, g = _second_order(problem, scores, u, far, None)
+        sums: Sums = {
+            "loss": float(xp.sum(w * loss.value(u))),
+            "rest": problem.design.gradient(w[:, None] * duals),
+            "flow": problem.margins.flow(duals, w),
+            "hessian": H,
+            "gradient": g,
+            "n_far": int(far.shape[0]),
+        }
+        if self.gathers:
+            return {**sums, "near": picked(replace_weight(rows, w), near_places)}
+        rounded_H, rounded_g = _second_order(problem, scores, u, near_places, self.band)
+        return {**sums, "rounded_hessian": rounded_H, "rounded_gradient": rounded_g}
+
+
+def replace_weight(rows: Rows, weight: Array) -> Rows:
+    """Give the rows with other weights."""
+    return Rows(rows.X, rows.codes, weight, rows.first)
+
+
+def _second_order(
+    problem: Problem, scores: Array, u: Array, places: Array, width: float | None
+) -> tuple[Array, Array]:
+    """Hessian and gradient of the losses of these rows, the kinks rounded off where asked to."""
+    xp = array_namespace(u)
+    loss = problem.loss.take(places)
+    loss = loss if width is None else SmoothedLogistic(loss, width)
+    slope, bend = loss.slopes(xp.take(u, places))
+    w, scores = xp.take(problem.weight, places), xp.take(scores, places, axis=0)
+    return problem.second_order(scores, w * bend, w * slope, w * slope, places)
+
+
+@dataclass(frozen=True)
+class _Distance:
+    """Fenchel-Young losses and pull of the rows that are not held, their duals scaled."""
+
+    frame: Frame
+    coef: Array
+    held: Held | None
+    scale: Array
+
+    def __call__(self, rows: Rows) -> Sums:
+        problem = self.frame.problem(rows)
+        xp = array_namespace(rows.weight)
+        scores = problem.design.scores(self.coef)
+        margins, w = problem.margins, problem.weight
+        rest = w > 0
+        if self.held is not None:
+            rest = rest & ~_near(problem, self.held)
+        slope = xp.where(rest, problem.loss.slope(margins.margin(scores)), 0.0)
+        duals = margins.scaled(margins.pull(scores, slope), self.scale)
+        distance = margins.fenchel_young(problem.loss, scores, duals)
+        return {
+            "gap": float(xp.sum(xp.where(rest, w * distance, 0.0))),
+            "rest": problem.design.gradient(w[:, None] * duals),
+        }
+
+
+def minimise_by_blocks(
+    labelled: LabelledBlocks,
+    frame: Frame,
+    *,
+    tol: float,
+    max_iter: int,
+    start: Array | None = None,
+    callback: Callable[[Record], bool | None] | None = None,
+) -> BlockSolution:
+    """Minimise criterion (8) over linear functions of the rows.
+
+    Parameters
+    ----------
+    labelled : LabelledBlocks
+        The rows.
+    frame : Frame
+        Losses and penalty.
+    tol : float
+        Relative duality gap asked for.
+    max_iter : int
+        Most readings of the rows.
+    start : array of shape (Q, p), optional
+        Coefficients to start from; by default those of a sample.
+    callback : callable, optional
+        Told of each certificate; a true answer ends the fit.
+
+    Returns
+    -------
+    solution : BlockSolution
+        The best certified point.
+    """
+    return _Descent(labelled, frame, tol, callback).run(start, max_iter)
+
+
+def row_duals(problem: Problem, found: BlockSolution) -> tuple[Array, Array]:
+    """Multipliers (n,) of the margins of rows in memory, and their balanced duals (n, Q)."""
+    xp = array_namespace(found.coef)
+    scores = problem.design.scores(found.coef)
+    multipliers = problem.loss.slope(problem.margins.margin(scores))
+    multipliers = xp.where(problem.weight > 0, multipliers, 0.0)
+    if found.held is not None and found.near is not None and found.near.shape[0]:
+        near = _near(problem, found.held)
+        place = xp.cumulative_sum(xp.astype(near, xp.int64))
+        own = xp.take(found.near, xp.clip(place - 1, min=0, max=found.near.shape[0] - 1))
+        multipliers = xp.where(near, own, multipliers)
+    duals = problem.margins.pull(scores, multipliers)
+    return multipliers, duals if found.scale is None else problem.margins.scaled(duals, found.scale)
+
+
+class _Step(NamedTuple):
+    """A change of the coefficients, what it promises, and multipliers of the rows it held."""
+
+    change: Array
+    promised: float
+    near: Problem | None = None
+    multipliers: Array | None = None
+    held: Held | None = None
+
+
+class _Point(NamedTuple):
+    """Coefficients, what a look at the rows there has found, and the step that led to them."""
+
+    coef: Array
+    band: float
+    value: float
+    look: Sums
+    decrease: float = inf
+    step: _Step | None = None  # only where it was taken whole
+
+
+class _Descent:
+    """One fit."""
+
+    def __init__(
+        self,
+        labelled: LabelledBlocks,
+        frame: Frame,
+        tol: float,
+        callback: Callable[[Record], bool | None] | None,
+    ) -> None:
+        self.labelled, self.frame, self.tol, self.callback = labelled, frame, tol, callback
+        self.like = labelled.source.like()
+        self.n_features = labelled.source.n_features
+        self.most = max(1, MOST_HELD // max(1, self.n_features))
+        self.sample: Problem | None = None
+        if labelled.n_rows > self.most:
+            self.sample = frame.problem(draw_sample(labelled, self.most // 2).rows)
+        self.best: BlockSolution | None = None
+        self.began = time.perf_counter()
+
+    def run(self, start: Array | None, max_iter: int) -> BlockSolution:
+        """Descend until the gap is small enough, or nothing helps any more."""
+        coef = self._start() if start is None else start
+        point = self._look(coef, self._first_band(coef), None)
+        status, idle, polish, n_iter = Status.MAX_ITER, 0, 2, 0
+        for n_iter in range(1, max_iter + 1):
+            if not isfinite(point.value):
+                status = Status.NOT_FINITE
+                break
+            step = self._step(point)
+            after = self._moved(point, step)
+            if after is None:
+                status = status if status is Status.CONVERGED else Status.STALLED
+                break
+            point = after
+            stop = self._certify(point, n_iter)
+            if self.best is not None and self.best.gap <= self.tol:
+                status = Status.CONVERGED
+                # few rows are taken to rounding level: that costs next to nothing
+                if self.sample is not None or self.best.gap <= _ROUNDING or polish == 0:
+                    break
+                polish -= 1
+            idle = idle + 1 if point.decrease <= 1e-13 * point.value else 0
+            if stop or idle > 3:
+                if status is not Status.CONVERGED:
+                    status = Status.STOPPED if stop else Status.STALLED
+                break
+        if self.best is None:
+            self._certify(point, n_iter, at_last=True)
+        assert self.best is not None
+        return self.best._replace(status=status, n_iter=n_iter)
+
+    # ------------------------------------------------------------------------------------------
+    # Start, band
+    # ------------------------------------------------------------------------------------------
+
+    def _start(self) -> Array:
+        """Solution on the sample, to within what a sample can say; or the class priors."""
+        mass = self.labelled.mass * self.labelled.factors
+        coef = self.frame.prior_coef(mass, self.n_features, self.like)
+        if self.sample is None:
+            return coef
+        share = self.labelled.n_rows / self.sample.design.n_rows
+        smooth = replace(self.sample, loss=SmoothedLogistic(self.sample.loss, _WIDTH))
+        penalty = Quadratic(_diagonal(self.sample.ridge()), self.sample.shrinkage(coef))
+        tol = _ENOUGH * share * self.frame.n_outputs * self.sample.design.n_coef
+        scores = self.sample.design.scores(coef)
+        return coef + smooth_newton(smooth, penalty, scores, tol=tol).change
+
+    def _distances(self, coef: Array) -> Array:
+        """Distances of the sample from the kink; infinite where there is none."""
+        assert self.sample is not None
+        u = self.sample.margins.margin(self.sample.design.scores(coef))
+        return u - self.sample.loss.floor
+
+    def _first_band(self, coef: Array) -> float:
+        """Half-width of the first band: all rows where they are few, else a small share."""
+        if not self.frame.has_kinks:
+            return 0.0
+        if self.sample is None:
+            return inf
+        return _quantile(_finite(abs(self._distances(coef))), _NEAR_SHARE)
+
+    def _next_band(self, before: Array, coef: Array, band: float, length: float) -> float:
+        """Half-width for the next look, by how far rows in the neighbourhood of the kink moved.
+
+        They move much less in the next step than in this one.
+        """
+        if not self.frame.has_kinks or self.sample is None:
+            return band
+        xp = array_namespace(coef)
+        was, now = self._distances(before), self._distances(coef)
+        bounded = xp.isfinite(now)
+        distance = xp.abs(now[bounded])
+        close = distance <= _quantile(distance, 0.2)
+        reach = _quantile(xp.abs(now[bounded] - was[bounded])[close], 0.99)
+        if length < 1.0:
+            return max(band, 2.0 * reach)
+        return min(0.5 * band, max(_REACH * reach, 1e-7))
+
+    def _gathers(self, coef: Array, band: float) -> bool:
+        """Whether the rows of the band are few enough to be held."""
+        if self.sample is None:
+            return True
+        xp = array_namespace(coef)
+        share = float(xp.mean(xp.astype(xp.abs(self._distances(coef)) <= band, xp.float64)))
+        return share * self.labelled.n_rows <= 4.0 * self.most
+
+    # ------------------------------------------------------------------------------------------
+    # Steps
+    # ------------------------------------------------------------------------------------------
+
+    def _look(self, coef: Array, band: float, held: Held | None) -> _Point:
+        gathers = self.frame.has_kinks and self._gathers(coef, band)
+        look = self.labelled.reduce(_Look(self.frame, coef, band, gathers, held))
+        return _Point(coef, band, look["loss"] + self._penalty(coef), look)
+
+    def _penalty(self, coef: Array) -> float:
+        slopes = coef[:, : self.n_features]
+        return 0.5 * self.frame.penalty * float(array_namespace(coef).sum(slopes * slopes))
+
+    def _ridge(self, coef: Array) -> tuple[Array, Array]:
+        """Diagonal of the penalty's Hessian, and its gradient."""
+        xp = array_namespace(coef)
+        mask = xp.zeros_like(coef)
+        mask[:, : self.n_features] = self.frame.penalty
+        return xp.reshape(mask, (-1,)), mask * coef
+
+    def _step(self, point: _Point) -> _Step:
+        """Minimise the model of the far rows and the losses of the near ones."""
+        ridge, shrinkage = self._ridge(point.coef)
+        H, g = point.look["hessian"] + _diagonal(ridge), point.look["gradient"] + shrinkage
+        if "near" not in point.look:
+            if self.frame.has_kinks:
+                H = H + point.look["rounded_hessian"]
+                g = g + point.look["rounded_gradient"]
+            return _newton_step(H, g)
+        rows, _ = gather(point.look["near"], self.like, self.n_features)
+        if rows.codes.shape[0] == 0:
+            return _newton_step(H, g)
+        near = replace(self.frame, beyond=None).problem(rows)
+        return self._mixed_step(point, near, Quadratic(H, g))
+
+    def _mixed_step(self, point: _Point, near: Problem, model: Quadratic) -> _Step:
+        scores = near.design.scores(point.coef)
+        start, tau = None, 1.0
+        exact = point.look["n_far"] == 0
+        tol = 1e-13 * point.value
+        if not exact:
+            finest = 1e-6 * self.tol * point.value
+            tol = max(finest, _INNER * min(point.decrease, point.value))
+        if isfinite(point.band):
+            smooth = replace(near, loss=SmoothedLogistic(near.loss, max(point.band, 1e-8)))
+            start = smooth_newton(smooth, model, scores, tol=tol).change
+            tau = min(1.0, _CENTRAL * point.band)
+        inner = interior_point(near, model, scores, tol=tol, start=start, tau=tau)
+        promised = _model_decrease(model, near, scores, inner.change, inner.scores)
+        held = Held(point.coef, point.band)
+        return _Step(inner.change, promised, near, inner.multipliers, held)
+
+    def _moved(self, point: _Point, step: _Step) -> _Point | None:
+        """Look where a step leads, and shorten it while the objective does not fall."""
+        length = 1.0
+        for _ in range(_HALVINGS):
+            coef = point.coef + length * step.change
+            band = self._next_band(point.coef, coef, point.band, length)
+            after = self._look(coef, band, step.held if length == 1.0 else None)
+            if _fell(after.value, point.value, length * step.promised):
+                whole = step if length == 1.0 else None
+                return after._replace(decrease=point.value - after.value, step=whole)
+            length *= _shorter(after.value, point.value, length * step.promised)
+        return None
+
+    # ------------------------------------------------------------------------------------------
+    # Certificate
+    # ------------------------------------------------------------------------------------------
+
+    def _certify(self, point: _Point, n_iter: int, at_last: bool = False) -> bool:
+        """Certify where that is worth its price; true where a callback asks to stop."""
+        worth = point.decrease <= _WORTH_CERTIFYING * self.tol * point.value
+        exact = point.step is not None and self.sample is None
+        if not (worth or exact or at_last):
+            return False
+        found = self._certificate(point, self._read_off(point))
+        if found.gap > self.tol and point.step is not None and point.step.near is not None:
+            raw = self._certificate(point, point.step.multipliers)
+            found = raw if raw.gap < found.gap else found
+        if self.best is None or found.gap < self.best.gap:
+            self.best = found
+        if self.callback is None:
+            return False
+        seconds = time.perf_counter() - self.began
+        record = Record(n_iter, found.objective, found.gap, point.look["n_far"], seconds)
+        return bool(self.callback(record))
+
+    def _read_off(self, point: _Point) -> Array | None:
+        if point.step is None or point.step.near is None:
+            return None
+        near = point.step.near
+        u = near.margins.margin(near.design.scores(point.coef))
+        return read_off(near, u, point.step.multipliers)
+
+    def _certificate(self, point: _Point, multipliers: Array | None) -> BlockSolution:
+        """P - D = Fenchel-Young losses + (lambda / 2) |w - w(a)|^2, summed over blocks."""
+        coef, look, step = point.coef, point.look, point.step
+        held = None if step is None else step.held
+        near = None if step is None else step.near
+        flow, scores, duals = look["flow"], None, None
+        if near is not None:
+            scores = near.design.scores(coef)
+            duals = near.margins.pull(scores, multipliers)
+            flow = flow + near.margins.flow(duals, near.weight)
+        scale = self._scaling(flow)
+        rest, gap = look["rest"], 0.0
+        if scale is not None:
+            sums = self.labelled.reduce(_Distance(self.frame, coef, held, scale))
+            rest, gap = sums["rest"], sums["gap"]
+        if near is not None:
+            duals = duals if scale is None else near.margins.scaled(duals, scale)
+            distance = near.margins.fenchel_young(near.loss, scores, duals)
+            gap += float(array_namespace(distance).sum(near.weight * distance))
+            rest = rest + near.design.gradient(near.weight[:, None] * duals)
+        force = (rest + self._ridge(coef)[1])[:, : self.n_features]
+        gap += 0.5 * float(array_namespace(force).sum(force * force)) / self.frame.penalty
+        relative = gap / point.value if point.value > 0 else inf
+        return BlockSolution(
+            coef, point.value, relative, Status.MAX_ITER, 0, held, multipliers, scale
+        )
+
+    def _scaling(self, flow: Array) -> Array | None:
+        """Factors that balance the classes; None where they are ones but for rounding."""
+        if not self.frame.fit_intercept:
+            return None
+        margins = SignedMargin if self.frame.n_classes == 2 else SoftmaxMargin
+        scale = margins.scaling(flow)
+        xp = array_namespace(scale)
+        off = float(xp.max(xp.where(flow > 0, xp.abs(scale - 1.0), 0.0)))
+        return scale if off > _BALANCED else None
+
+
+def _diagonal(values: Array) -> Array:
+    xp = array_namespace(values)
+    return xp.eye(values.shape[0], dtype=values.dtype, device=device(values)) * values[:, None]
+
+
+def _newton_step(H: Array, g: Array) -> _Step:
+    xp = array_namespace(g)
+    change = xp.reshape(-factorise(H)(xp.reshape(g, (-1,))), g.shape)
+    return _Step(change, -0.5 * float(xp.sum(g * change)))
+
+
+def _model_decrease(
+    model: Quadratic, near: Problem, before: Array, change: Array, after: Array
+) -> float:
+    """Decrease that the mixed model promises."""
+    xp = array_namespace(change)
+    z = xp.reshape(change, (-1,))
+    value = float(
+        xp.sum(xp.reshape(model.gradient, (-1,)) * z) + 0.5 * xp.sum(z * (model.hessian @ z))
+    )
+    u, was = near.margins.margin(after), near.margins.margin(before)
+    return -value - float(xp.sum(near.weight * (near.loss.value(u) - near.loss.value(was))))
+
+
+def _fell(value: float, before: float, promised: float) -> bool:
+    """Whether the objective fell by a fair share, or by all that rounding lets one see."""
+    if value <= before - 1e-4 * promised:
+        return True
+    return promised <= 1e-11 * abs(before) and value - before <= 1e-13 * abs(before)
+
+
+def _shorter(value: float, before: float, promised: float) -> float:
+    """Factor for a step that did not do, by the parabola through what is known."""
+    bend = value - before + 2.0 * promised
+    return min(0.5, max(promised / bend, 0.1)) if isfinite(bend) and bend > 0 else 0.1
+
+
+def _finite(values: Array) -> Array:
+    return values[array_namespace(values).isfinite(values)]
+
+
+def _quantile(values: Array, share: float) -> float:
+    """Quantile of values, 0 of none; array libraries know no other than by sorting."""
+    n = values.shape[0]
+    if n == 0:
+        return 0.0
+    return float(array_namespace(values).sort(values)[min(n - 1, int(share * n))])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import UserDict
 
+import array_api_strict
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,6 +29,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from grayzone import BayesDecisionClassifier, decision
+from grayzone._validation import as_numpy
 from grayzone.decision import bayes_decision
 from grayzone.metrics import expected_cost, make_cost_scorer
 
@@ -85,6 +87,32 @@ def test_array_api_dispatch():
     )
     assert result.returncode == 0, result.stderr
     assert int(result.stdout) >= 2
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("reject_cost", [None, 0.2])
+@pytest.mark.parametrize("library_of_y", ["numpy", "strict", "torch"])
+def test_actions_follow_the_rows_and_not_the_labels(library_of_y, reject_cost, frozen):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(int)
+    there = array_api_strict.asarray(X, device=array_api_strict.Device("device1"))
+    if library_of_y == "torch":
+        labels = pytest.importorskip("torch").asarray(y)
+    else:
+        labels = y if library_of_y == "numpy" else array_api_strict.asarray(y)
+    expected = BayesDecisionClassifier(LogisticRegression(), reject_cost=reject_cost).fit(X, y)
+    with sklearn.config_context(array_api_dispatch=True):
+        model = LogisticRegression()
+        model = FrozenEstimator(model.fit(there, labels)) if frozen else model
+        clf = BayesDecisionClassifier(model, reject_cost=reject_cost).fit(there, labels)
+        found = clf.predict(there)
+        if not frozen:
+            assert clf.actions_.device == there.device
+    if frozen and library_of_y == "numpy":
+        assert isinstance(found, np.ndarray)  # where the classes of the frozen one are
+    else:
+        assert found.device == there.device
+    np.testing.assert_array_equal(as_numpy(found), expected.predict(X))
 
 
 @pytest.fixture(scope="module")

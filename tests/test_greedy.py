@@ -17,7 +17,7 @@ from grayzone.designs import DenseDesign
 from grayzone.greedy import Growth, Rules
 from grayzone.greedy.basis import NewtonBasis
 from grayzone.greedy.columns import KernelColumns
-from grayzone.greedy.growth import _FINALISTS
+from grayzone.greedy.growth import FINALISTS
 from grayzone.greedy.refit import _derivatives, refit
 from grayzone.greedy.scores import one_step, score, score_by_power
 from grayzone.kernels import Kernel
@@ -498,7 +498,7 @@ def test_no_candidate_is_missed_by_the_promise(kind):
     gains = found.gains()
     order = np.argsort(-gains)[: len(y) - 4]
     tried = one_step(growth.fitted, growth.basis, growth.columns, found, order)
-    assert np.argmin(tried.values) < _FINALISTS
+    assert np.argmin(tried.values) < FINALISTS
 
 
 # -------------------------------------------------------------------------- blocks of points

@@ -11,8 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from array_api_compat import array_namespace, is_numpy_array
+
+from grayzone._compat import moved
+from grayzone._validation import as_numpy
 
 Array = Any
+
+# Entries on a device that are mixed at once.
+_DEVICE_BLOCK_SIZE = 2**22
 
 
 class Distinct(NamedTuple):
@@ -48,8 +55,22 @@ def row_groups(X: Array, codes: Array) -> tuple[Array, Array]:
     number : ndarray of shape (n,)
         The group of each row.
     """
+    if not (sp.issparse(X) or is_numpy_array(X)):
+        return _row_groups_elsewhere(X, codes)
     _, first, number = np.unique(_hashes(X, codes), return_index=True, return_inverse=True)
     return first, number
+
+
+def _row_groups_elsewhere(X: Array, codes: Array) -> tuple[Array, Array]:
+    """Find the same groups where the rows are; only their numbers come back."""
+    xp = array_namespace(X)
+    # numbers with a sign in the order of those without
+    hashes = _hashes_elsewhere(X, moved(codes, X)) ^ _signed(2**63)
+    order = xp.argsort(hashes, stable=True)
+    hashes = xp.take(hashes, order)
+    new = xp.concat([xp.ones_like(hashes[:1], dtype=xp.bool), hashes[1:] != hashes[:-1]])
+    number = xp.cumulative_sum(xp.astype(new, xp.int64)) - 1
+    return as_numpy(order[new]), as_numpy(xp.take(number, xp.argsort(order)))
 
 
 def _hashes(X: Array, codes: Array) -> Array:
@@ -57,8 +78,7 @@ def _hashes(X: Array, codes: Array) -> Array:
 
     Sums of the entries' bits times odd numbers, modulo 2^64: exact, and the same in any order.
     """
-    factors = np.random.default_rng(0).integers(2**63, size=X.shape[1] + 1, dtype=np.uint64)
-    factors = 2 * factors + 1
+    factors = _factors(X.shape[1])
     total = codes.astype(np.uint64) * factors[-1]
     if sp.issparse(X):
         entries = sp.coo_array(X)
@@ -67,6 +87,48 @@ def _hashes(X: Array, codes: Array) -> Array:
     for j, factor in enumerate(factors[:-1]):
         total += _mixed(X[:, j]) * factor
     return total
+
+
+def _factors(n_features: int) -> Array:
+    """Odd numbers, one a feature and one for the class."""
+    factors = np.random.default_rng(0).integers(2**63, size=n_features + 1, dtype=np.uint64)
+    return 2 * factors + 1
+
+
+def _hashes_elsewhere(X: Array, codes: Array) -> Array:
+    """Find the same numbers where the rows are, with a sign: not all libraries have others."""
+    xp, (n, d) = array_namespace(X), X.shape
+    factors = moved(_factors(d).view(np.int64), X)
+    total, step = xp.astype(codes, xp.int64) * factors[d], max(1, _DEVICE_BLOCK_SIZE // n)
+    for a in range(0, d, step):
+        part = slice(a, min(d, a + step))
+        total = total + xp.sum(_mixed_elsewhere(X[:, part]) * factors[part], axis=1)
+    return total
+
+
+def _mixed_elsewhere(values: Array) -> Array:
+    xp = array_namespace(values)
+    bits = _bits(xp.astype(values, xp.float64) + 0.0)
+    bits = (bits ^ _shifted(bits, 30)) * _signed(0xBF58476D1CE4E5B9)
+    bits = (bits ^ _shifted(bits, 27)) * _signed(0x94D049BB133111EB)
+    return bits ^ _shifted(bits, 31)
+
+
+def _bits(values: Array) -> Array:
+    """Bits of doubles as whole numbers; libraries without views take them by way of NumPy."""
+    if hasattr(values, "view"):
+        return values.view(array_namespace(values).int64)
+    return moved(as_numpy(values).view(np.int64), values)
+
+
+def _shifted(bits: Array, places: int) -> Array:
+    """Bits further right; what comes in from the left is zero, not the sign."""
+    return (bits >> places) & (2 ** (64 - places) - 1)
+
+
+def _signed(number: int) -> int:
+    """The number with a sign that has these 64 bits."""
+    return number - 2**64 if number >= 2**63 else number
 
 
 def _mixed(values: Array) -> Array:

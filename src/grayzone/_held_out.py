@@ -12,6 +12,7 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from sklearn.model_selection import check_cv
 
 from grayzone._distinct import deal_folds, row_groups
@@ -32,11 +33,11 @@ def score_bounds(scores: Array, codes: Array, weight: Array) -> tuple[float, flo
     >>> score_bounds(np.array([-3.0, -1.0, 1.0, 3.0]), np.array([0, 0, 1, 1]), np.ones(4))
     (0.8, 0.8)
     """
-    bounds = []
+    xp, bounds = array_namespace(scores), []
     for code, sign in ((0, -1.0), (1, 1.0)):
-        own = codes == code
-        mean = float(np.average(scores[own], weights=weight[own]))
-        variance = float(np.average((scores[own] - mean) ** 2, weights=weight[own]))
+        own, w = scores[codes == code], weight[codes == code]
+        mean = float(xp.sum(own * w) / xp.sum(w))
+        variance = float(xp.sum((own - mean) ** 2 * w) / xp.sum(w))
         deviation = max(sqrt(variance), 1e-300)
         bounds.append(bound_of(sign * mean / deviation))
     return bounds[0], bounds[1]

@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from grayzone._validation import as_numpy
+
 _STYLE = "border-collapse:collapse;margin:.4em 0;font:14px system-ui,sans-serif"
 _CELL = "text-align:left;padding:.15em .8em .15em 0;border-bottom:1px solid #8884"
 _MOST_CLASSES = 10
@@ -36,7 +38,7 @@ def _row(text: str, value: str) -> str:
 def _lines(estimator: Any) -> list[tuple[str, str]]:
     from grayzone._report._facts import facts_of
 
-    classes = [str(label) for label in estimator.classes_]
+    classes = [str(label) for label in as_numpy(estimator.classes_)]
     more = len(classes) - _MOST_CLASSES
     listed = ", ".join(classes[:_MOST_CLASSES]) + (f" and {more} more" if more > 0 else "")
     lines = [("Classes", listed)]

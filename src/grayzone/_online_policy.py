@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
+from array_api_compat import array_namespace
 
 from grayzone.designs import as_design
 from grayzone.solvers.policy import policy_of
@@ -29,17 +29,18 @@ class OnlinePolicy:
     @classmethod
     def start(cls, rewards: Array, coef: Array) -> OnlinePolicy:
         """Start from given coefficients, zeros where nothing is known."""
-        return cls(rewards, coef, coef, np.full_like(coef, _FIRST))
+        return cls(rewards, coef, coef, array_namespace(coef).full_like(coef, _FIRST))
 
     def step(
         self, X: Array, codes: Array, weight: Array, penalty: float, eta: float, intercept: bool
     ) -> OnlinePolicy:
         """Take an AdaGrad step on a batch; renew the bound if the rows seen have doubled."""
+        xp = array_namespace(self.coef)
         policy, design = policy_of(self.rewards.shape[1]), as_design(X, fit_intercept=True)
-        total = float(np.sum(weight))
+        total = float(xp.sum(weight))
         if not total > 0.0:
             return self
-        q = weight[:, None] * self.rewards[codes]
+        q = weight[:, None] * xp.take(self.rewards, codes, axis=0)
         # at zero coefficients the bound is that of p = 1/A
         q = q * policy.proba(design.scores(self.frozen))
         gradient = design.gradient(policy.pull(design.scores(self.coef), q))
@@ -49,6 +50,6 @@ class OnlinePolicy:
         if not intercept:
             gradient[:, -1] = 0.0
         squares = self.squares + gradient**2
-        coef, seen = self.coef - eta * gradient / np.sqrt(squares), self.seen + total
+        coef, seen = self.coef - eta * gradient / xp.sqrt(squares), self.seen + total
         after = replace(self, coef=coef, squares=squares, seen=seen)
         return replace(after, frozen=coef, renew=2.0 * seen) if seen >= self.renew else after

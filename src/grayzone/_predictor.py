@@ -15,6 +15,7 @@ from grayzone._compat import check_same_place, moved, validated
 from grayzone._html import FittedSummary
 from grayzone._parallel import own_threads
 from grayzone._validation import as_numpy
+from grayzone.blocks._predict import lazily
 from grayzone.decision import bayes_decision
 from grayzone.designs import as_design
 from grayzone.kernels import Kernel
@@ -107,6 +108,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         with own_threads():
             return self._kernel.product(X, self._right, self.dual_coef_.T) + self.intercept_
 
+    @lazily
     def decision_function(self, X: Array) -> Array:
         """Log-odds of the positive class, or the K scores.
 
@@ -123,6 +125,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         scores = self._scores(X, "decision_function")
         return scores[:, 0] if self.classes_.shape[0] == 2 else scores
 
+    @lazily
     def predict_proba(self, X: Array) -> Array:
         """Class probabilities, faithful inside the zone.
 
@@ -138,6 +141,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         """
         return class_probabilities(self._scores(X, "predict_proba"))
 
+    @lazily
     def predict_log_proba(self, X: Array) -> Array:
         """Logarithm of the class probabilities.
 
@@ -153,6 +157,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         """
         return log_probabilities(self._scores(X, "predict_log_proba"))
 
+    @lazily
     def predict(self, X: Array) -> Array:
         """Decide with the least expected cost.
 

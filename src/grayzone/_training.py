@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from array_api_compat import array_namespace
 from sklearn.utils.multiclass import check_classification_targets
 
 from grayzone._validation import row_weights
@@ -133,16 +134,16 @@ def _design(
 
 def _check_kernel_matrix(K: Array) -> None:
     """Check that a precomputed kernel is square and symmetric."""
-    n, m = K.shape
+    xp, (n, m) = array_namespace(K), K.shape
     if n != m:
         raise ValueError(
             f"kernel='precomputed' needs the kernel values of all pairs of training rows, a "
             f"square matrix; got shape {(n, m)}."
         )
     for a in range(0, n, 1024):
-        rows, columns = K[a : a + 1024], K[:, a : a + 1024].T
-        worst = float(abs(rows - columns).max())
-        if worst > 1e-6 * float(abs(rows).max()):
+        rows, columns = K[a : min(n, a + 1024), :], K[:, a : min(n, a + 1024)].T
+        worst = float(xp.max(xp.abs(rows - columns)))
+        if worst > 1e-6 * float(xp.max(xp.abs(rows))):
             raise ValueError(
                 f"A precomputed kernel matrix has to be symmetric; rows {a} to "
                 f"{min(n, a + 1024) - 1} differ from their columns by up to {worst:.2e}."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from array_api_compat import array_namespace, device
 
 from grayzone._compat import Report, moved
+from grayzone._truncated_device import expose_duals, fit_kernel, move_decision
 from grayzone.blocks import HeldSource, LabelledBlocks, Source, label_blocks
 from grayzone.blocks._labelled import encoded
 from grayzone.solvers import Status
@@ -28,6 +28,8 @@ def fit_blocks(estimator: Any, source: Source, report: Report | None) -> Status:
     _check_possible(estimator, held)
     labelled = label_blocks(source, estimator.class_weight)
     estimator._set_decision(labelled)
+    if estimator.kernel != "linear":
+        return fit_kernel(estimator, labelled, report)
     floors, ceilings = estimator._saturation()
     frame = Frame(floors, 1.0 / estimator.C, estimator.fit_intercept, ceilings)
     options = {
@@ -55,7 +57,7 @@ def _check_possible(estimator: Any, held: bool) -> None:
             f"solver={estimator.solver!r} is for NumPy arrays in memory; use solver='auto' for "
             "arrays of other libraries and for blocks."
         )
-    if estimator.kernel != "linear":
+    if estimator.kernel != "linear" and not held:
         raise ValueError(
             f"kernel={estimator.kernel!r} needs all rows at once; blocks are for the linear "
             "kernel. ImportVectorMachine fits kernels to blocks."
@@ -78,7 +80,7 @@ def _previous(estimator: Any, labelled: LabelledBlocks) -> Array | None:
 def _expose(estimator: Any, labelled: LabelledBlocks, found: BlockSolution) -> None:
     d, like = labelled.source.n_features, labelled.source.like()
     xp = array_namespace(like)
-    for name in ("support_", "dual_coef_", "partition_", "_fit_X"):
+    for name in ("support_", "dual_coef_", "partition_"):
         estimator.__dict__.pop(name, None)
     estimator._keep_nothing()
     estimator.coef_ = found.coef[:, :d]
@@ -91,15 +93,6 @@ def _expose(estimator: Any, labelled: LabelledBlocks, found: BlockSolution) -> N
     move_decision(estimator, like)
 
 
-def move_decision(estimator: Any, like: Array) -> None:
-    """Put classes, costs and caps where the data are; names of classes stay NumPy's."""
-    estimator.cost_matrix_ = moved(estimator.cost_matrix_, like)
-    if estimator.classes_.dtype.kind in "biuf":
-        estimator.classes_ = moved(estimator.classes_, like)
-    if isinstance(getattr(estimator, "zone_", None), np.ndarray):
-        estimator.zone_ = moved(estimator.zone_, like)
-
-
 def _expose_rows(
     estimator: Any, labelled: LabelledBlocks, frame: Frame, found: BlockSolution
 ) -> None:
@@ -108,12 +101,5 @@ def _expose_rows(
     rows = encoded(source.block, labelled.classes, labelled.factors)
     problem = frame.problem(rows)
     multipliers, duals = row_duals(problem, found)
-    xp = array_namespace(duals)
-    active = xp.any(duals != 0.0, axis=1)
-    places = xp.nonzero(active)[0]
-    estimator.support_ = xp.astype(places, xp.int64)
-    taken = xp.take(problem.weight[:, None] * duals, places, axis=0)
-    estimator.dual_coef_ = -estimator.C * taken.T
-    hinge = multipliers <= problem.loss.slope_at_floor
-    estimator.partition_ = xp.astype(active, xp.int8) + xp.astype(active & ~hinge, xp.int8)
+    expose_duals(estimator, problem, multipliers, duals)
     estimator._fit_X = rows.X

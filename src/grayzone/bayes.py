@@ -18,8 +18,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from grayzone._compat import is_elsewhere, moved
 from grayzone._costs import Costs, has_threshold, threshold_of
 from grayzone._html import FittedSummary
+from grayzone._predictor import labels_at
 from grayzone._validation import Floats, all_or_nothing, as_numpy
 from grayzone.decision import (
     action_costs,
@@ -167,13 +169,16 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         prior = class_prior(y, classes, sample_weight) if balanced else None
         # Costs stay on the host, as plain numbers, wherever the data live.
         self._costs = cost_matrix(self.costs, classes, prior).tolist()
-        self._reject_costs, self.actions_ = None, estimator.classes_
+        self._reject_costs, actions = None, classes
         if self.reject_cost is not None:
             self._reject_costs = reject_costs(self.reject_cost, classes).tolist()
             actions = action_labels(classes, self.undecided_label)
-            self.actions_ = _in_library_of(estimator.classes_, actions)
         # A frozen classifier was fitted elsewhere, on data of a library only it knows.
-        self._home = None if isinstance(self.estimator, FrozenEstimator) else _home(X)
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        self.actions_ = _placed(
+            actions, X if is_elsewhere(X) and not frozen else estimator.classes_
+        )
+        self._home = None if frozen else _home(X)
         self.estimator_ = estimator
         return self
 
@@ -215,8 +220,9 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         proba = self._respond("predict_proba", X, caller="predict")
         chosen = bayes_decision(proba, self._costs, reject_cost=self._reject_costs)
         if is_numpy_array(self.actions_):
-            return self.actions_[as_numpy(chosen)]
-        return array_namespace(self.actions_).take(self.actions_, chosen, axis=0)
+            return labels_at(self.actions_, chosen)
+        # those of a frozen classifier may be where its labels were, and its data elsewhere
+        return labels_at(moved(self.actions_, chosen), chosen)
 
     def expected_costs(self, X: Any) -> Any:
         """Return the expected cost of every action for each row.
@@ -368,14 +374,12 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
 
 def _home(X: Any) -> tuple[str, str]:
     """Return the array library and device scikit-learn computes in when it is given X."""
-    foreign = is_array_api_obj(X) and not is_numpy_array(X)
-    if not (foreign and get_config()["array_api_dispatch"]):
+    if not is_elsewhere(X):
         return "numpy", "cpu"
     return array_namespace(X).__name__, str(device(X))
 
 
-def _in_library_of(classes: Any, actions: NDArray[Any]) -> Any:
-    """Move the actions to where the classes live, if that is another array library."""
-    if not is_array_api_obj(classes) or is_numpy_array(classes):
-        return actions
-    return array_namespace(classes).asarray(actions, device=device(classes))
+def _placed(actions: NDArray[Any], like: Any) -> Any:
+    """Move actions that are numbers to where other data are; names are NumPy's everywhere."""
+    here = not is_array_api_obj(like) or is_numpy_array(like)
+    return actions if here or actions.dtype.kind not in "biuf" else moved(actions, like)

@@ -9,13 +9,15 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from grayzone._compat import CallbackSupportMixin, fit_progress, with_callbacks
+from grayzone._compat import CallbackSupportMixin, fit_progress, moved, with_callbacks
+from grayzone._import_vector_blocks import fit_blocks
 from grayzone._parallel import own_threads
 from grayzone._predictor import FunctionClassifier
 from grayzone._splits import check_fraction, split_rows
 from grayzone._training import Labelled, kernel_of, label_rows, margin_map
 from grayzone._validation import all_or_nothing, check_choice, check_integer, check_number
 from grayzone._zoned import Zoned
+from grayzone.blocks import given_blocks
 from grayzone.designs import DenseDesign
 from grayzone.greedy import Growth, Rules
 from grayzone.greedy.columns import KernelColumns
@@ -68,7 +70,8 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         at all, for many rows or classes.
     n_candidates : int or None, default=None
         Rows, drawn anew for each choice, that may be chosen; None is every row. Some hundreds are
-        plenty for large data: time grows with this number.
+        plenty for large data: time grows with this number. They are drawn from all rows, on blocks
+        from a stratified part of them (some thousands, at least ``n_candidates``).
     block_size : int, default=1
         Points that are chosen before each refit.
     removal : bool, default=False
@@ -203,13 +206,15 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
         """Choose import points and fit; on any error or interruption nothing changes.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data; with a precomputed kernel, its values for all pairs of rows.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
+            Training data; with a precomputed kernel, its values for all pairs of rows. Blocks are
+            a :class:`grayzone.blocks.Source`, which brings labels and weights; candidates are then
+            drawn from some thousands of its rows.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -222,6 +227,11 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         """
         self._check_parameters()
         self._forget()
+        source = given_blocks(self, X, y, sample_weight)
+        if source is not None:
+            with fit_progress(self, "round", self._most_rounds()) as report:
+                fit_blocks(self, source, report)
+            return self
         X, y = validate_data(self, X, y, **self._accepted())
         rows = label_rows(X, y, sample_weight, self.class_weight)
         rng = check_random_state(self.random_state)
@@ -291,6 +301,17 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
             self.intercept_ = np.pad(self.intercept_, (0, 1))
         self.objective_, self.dual_gap_ = model.objective, model.gap
         self._keep_vectors(rows.X, machine.kernel)
+
+    def _keep_these(self, vectors: Array, kernel: Kernel) -> None:
+        """Keep rows that have been read already."""
+        self._keep_nothing()
+        self._kernel = kernel
+        precomputed = kernel.name == "precomputed"
+        self._vectors = moved(np.empty((0, 0)), vectors) if precomputed else vectors
+        self._prepare()
+
+    def _supports_arrays(self) -> bool:
+        return True
 
     @property
     def _centres(self) -> Array:

@@ -17,6 +17,7 @@ from grayzone._predictor import FunctionClassifier
 from grayzone._splits import check_fraction, split_rows
 from grayzone._training import label_rows
 from grayzone._validation import all_or_nothing, check_weights
+from grayzone.blocks import Source
 from grayzone.import_vector import ImportVectorMachine, Machine
 
 Array = Any
@@ -202,7 +203,7 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
         """Choose C and import points, and fit; on any error the estimator stays as it was.
 
         Parameters
@@ -223,6 +224,10 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
         model._check_parameters()
         check_fraction(self.validation_fraction)
         self._forget()
+        if isinstance(X, Source):
+            raise ValueError(
+                "ImportVectorMachineCV is for rows in memory; fit an ImportVectorMachine to blocks."
+            )
         X, y = validate_data(self, X, y, **self._accepted())
         if sample_weight is not None:
             sample_weight = check_weights(sample_weight, len(y))

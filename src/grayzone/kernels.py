@@ -220,8 +220,8 @@ class Kernel:
 
     def _product_elsewhere(self, X: Array, right: Array, coef: Array) -> Array:
         xp, step = array_namespace(X), max(1, _DEVICE_TILE // max(1, coef.shape[0]))
-        starts = range(0, X.shape[0], step)
-        tiles = (self.between(self.left(X[a : a + step, :]), right) for a in starts)
+        edges = [(a, min(X.shape[0], a + step)) for a in range(0, X.shape[0], step)]
+        tiles = (self.between(self.left(X[a:b, :]), right) for a, b in edges)
         return xp.concat([xp.matmul(tile, coef) for tile in tiles])
 
 
@@ -231,8 +231,8 @@ def _is_elsewhere(X: Array) -> bool:
 
 
 def dtype_of(xp: Any, dtype: Any) -> Any:
-    """Give the type that a library has for one of NumPy's."""
-    return getattr(xp, np.dtype(dtype).name)
+    """Give the type that a library has for one of NumPy's; its own is what it is."""
+    return getattr(xp, np.dtype(dtype).name) if isinstance(dtype, (type, np.dtype)) else dtype
 
 
 def _stored_like(other: Array, X: Array) -> Array:

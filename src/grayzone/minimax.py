@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
+from array_api_compat import array_namespace, device, is_numpy_array
 from scipy.linalg import solve_triangular
 from scipy.optimize import brentq, minimize_scalar
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from grayzone._compat import check_same_place, is_elsewhere, moved, validated
 from grayzone._costs import cost_matrix
 from grayzone._held_out import check_folds, held_out_folds, score_bounds
 from grayzone._html import FittedSummary
-from grayzone._moments import difference, mean_and_root
+from grayzone._moments import difference, mean_and_root, triangle
 from grayzone._parallel import own_threads
+from grayzone._predictor import labels_at, rows_of
 from grayzone._training import Labelled, kernel_of, label_rows
-from grayzone._validation import all_or_nothing, check_choice, check_number
+from grayzone._validation import all_or_nothing, as_numpy, check_choice, check_number
+from grayzone.blocks import Source
+from grayzone.designs import as_design
 from grayzone.kernels import NAMES
 from grayzone.solvers.features import indefinite, pivoted_factor
-from grayzone.solvers.minimax import Direction, Frontier
+from grayzone.solvers.minimax import Direction, Frontier, bound_of
+from grayzone.solvers.pivoted import pivoted_columns
 
 Array = Any
 
 # Square norm of a kernel function beyond those that span, relative, that is left out.
 _LEAST_POWER = 1e-10
+# Features up to which covariances on a device are decomposed here: too few to keep one busy.
+_DECOMPOSED_HERE = 512
 _RATIOS = np.linspace(-24.0, 24.0, 145)  # logarithms of kappa_x / kappa_y that are looked at first
 
 
@@ -42,6 +51,11 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
 
     def _accepted(self) -> dict[str, Any]:
         return {"dtype": [np.float64, np.float32]}
+
+    def _checked(self, X: Array, method: str) -> Array:
+        """Rows to be scored for the public method of that name."""
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, **self._accepted())
 
     def decision_function(self, X: Array) -> Array:
         """Signed distance from the threshold, in units of the distance of the class means.
@@ -57,9 +71,7 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
             Positive for ``classes_[1]``. They are no log-odds: the machine bounds probabilities
             of classes, and estimates none of single rows.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **self._accepted())
-        return self._scores(X)
+        return self._scores(self._checked(X, "decision_function"))
 
     def predict(self, X: Array) -> Array:
         """Decide by the sign of the scores.
@@ -74,8 +86,9 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n_samples,)
             Labels.
         """
-        positive = self.decision_function(X) > 0.0
-        return self.classes_[positive.astype(np.intp)]
+        scores = self._scores(self._checked(X, "predict"))
+        xp = array_namespace(scores)
+        return labels_at(self.classes_, xp.astype(scores > 0.0, xp.int64))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -99,13 +112,20 @@ def check_two_rows_each(rows: Labelled) -> None:
         )
 
 
+def products(X: Array, coef: Array) -> Array:
+    """Inner products (n,) of rows with coefficients, where they are."""
+    if sp.issparse(X) or is_numpy_array(X):
+        return np.asarray(X @ coef).ravel()
+    return as_design(X, fit_intercept=False).scores(coef[None, :])[:, 0]
+
+
 class _Solved(NamedTuple):
     direction: Direction
     threshold: float  # b
 
     def scores(self, Z: Array) -> Array:
         """Scores of rows."""
-        return np.asarray(Z @ self.direction.coef).ravel() - self.threshold
+        return products(Z, self.direction.coef) - self.threshold
 
 
 class MinimaxProbabilityMachine(MinimaxClassifier):
@@ -221,13 +241,14 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         self.random_state = random_state
 
     @all_or_nothing
-    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
         """Fit the machine.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data; with a precomputed kernel, its values for all pairs of rows.
+            Training data; with a precomputed kernel, its values for all pairs of rows. Dense arrays
+            of other libraries stay on their device under scikit-learn's ``array_api_dispatch``.
         y : array-like of shape (n_samples,)
             Labels of two classes.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -239,8 +260,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
             The fitted estimator.
         """
         self._check_parameters()
-        X, y = validate_data(self, X, y, **self._accepted())
-        rows = label_rows(X, y, sample_weight)
+        rows = self._labelled(X, y, sample_weight)
         check_two_rows_each(rows)
         self.classes_ = rows.classes
         self.cost_matrix_ = cost_matrix(self.costs, rows.classes, rows.prior)
@@ -248,10 +268,21 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
             self.__dict__.pop(name, None)
         with own_threads():
             Z, pivots = self._features(rows)
-            found = self._solve(Z, rows.codes, rows.weight)
+            found = self._solve(Z, _placed(rows.codes, Z), _placed(rows.weight, Z))
             self.held_out_bound_ = self._held_out(Z, rows)
         self._expose(rows, found, Z, pivots)
         return self
+
+    def _labelled(self, X: Array, y: Array, sample_weight: Array | None) -> Labelled:
+        """Rows where they are, with codes and weights that are NumPy's."""
+        if isinstance(X, Source) or hasattr(X, "__dask_graph__"):
+            raise ValueError(
+                f"{type(self).__name__} needs all rows at once, and takes no blocks of them; got "
+                f"{type(X).__name__}. Give it an array in memory or on a device, or fit blocks by "
+                "TruncatedLogisticRegression, TightBoundLogisticRegression or ImportVectorMachine."
+            )
+        X, y = validated(self, X, y, **self._accepted())
+        return label_rows(X, as_numpy(y), sample_weight)
 
     def _accepted(self) -> dict[str, Any]:
         formats = False if self.kernel == "precomputed" else ["csr", "csc"]
@@ -268,9 +299,11 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
 
     def _features(self, rows: Labelled) -> tuple[Array, Array | None]:
         """Rows in coordinates of the function space; for kernels, also the rows that span it."""
-        X = rows.X if rows.used.size == rows.X.shape[0] else rows.X[rows.used]
+        X = _used_rows(rows)
         if self.kernel == "linear":
             return X, None
+        if is_elsewhere(X):
+            return self._features_elsewhere(rows, X)
         self._kernel = kernel_of(self, rows)
         if self.kernel == "precomputed":
             K = np.asarray(rows.X[np.ix_(rows.used, rows.used)], dtype=np.float64)
@@ -283,22 +316,48 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
             raise indefinite("its diagonal has no positive value")
         return np.zeros((K.shape[0], 1)), np.zeros(1, dtype=np.intp)
 
+    def _features_elsewhere(self, rows: Labelled, X: Array) -> tuple[Array, Array]:
+        """Make the same of rows of another library; numbers of the rows that span are NumPy's."""
+        xp = array_namespace(X)
+        self._kernel = kernel_of(self, replace(rows, sample_weight=moved(rows.sample_weight, X)))
+        if self.kernel == "precomputed":
+            K = xp.astype(xp.take(X, moved(rows.used, X), axis=1), xp.float64)
+        else:
+            K = self._kernel(X, X)
+        if self.kernel == "precomputed" or callable(self.kernel):
+            # not to overwrite what is not ours; where K is not quite symmetric, as LAPACK reads it
+            K = xp.tril(K) + xp.tril(K, k=-1).T
+        largest = float(xp.max(xp.linalg.diagonal(K)))
+        if largest > 0.0:
+            return pivoted_columns(K, _LEAST_POWER * largest)
+        if bool(xp.any(K != 0.0)):
+            raise indefinite("its diagonal has no positive value")
+        return xp.zeros_like(K[:, :1]), np.zeros(1, dtype=np.intp)
+
     def _solve(self, Z: Array, codes: Array, weight: Array) -> _Solved:
-        parts = [mean_and_root(Z[codes == code], weight[codes == code]) for code in (0, 1)]
+        """Best direction and threshold; codes and weights are where Z is."""
+        xp, parts = array_namespace(weight), []
+        for code in (0, 1):
+            own = xp.nonzero(codes == code)[0]
+            parts.append(mean_and_root(rows_of(Z, own), xp.take(weight, own)))
         apart = difference(*parts[1], *parts[0])
         means, roots = zip(*parts, strict=True)
-        ridge = np.diag(np.sqrt(self._ridge(*(np.sum(root**2, axis=0) for root in roots))))
+        ridge = self._ridge(*(xp.sum(root**2, axis=0) for root in roots))
         if self.covariance_reg > 0.0:
-            roots = tuple(np.concatenate([root, ridge]) for root in roots)
+            roots = tuple(_with_ridge(root, ridge) for root in roots)
+        if not is_numpy_array(apart) and apart.shape[0] <= _DECOMPOSED_HERE:
+            apart, roots = as_numpy(apart), tuple(as_numpy(root) for root in roots)
         frontier = Frontier(apart, *roots)
-        masses = np.bincount(codes, weight, minlength=2)
+        masses = np.array([float(xp.sum(xp.where(codes == k, weight, 0.0))) for k in (0, 1)])
         found = frontier.at(self._ratio(frontier, masses / masses.sum()))
+        found = replace(found, coef=moved(found.coef, weight))
         return _Solved(found, float(found.coef @ means[1]) - found.reach)
 
     def _ridge(self, variance_y: Array, variance_x: Array) -> Array:
         mean = 0.5 * (variance_y + variance_x)
         if self.kernel != "linear":
-            mean = np.full_like(mean, np.sum(mean))
+            xp = array_namespace(mean)
+            mean = xp.zeros_like(mean) + xp.sum(mean)
         return self.covariance_reg * mean
 
     def _ratio(self, frontier: Frontier, prior: Array) -> float:
@@ -316,7 +375,8 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         price = prior * extra
 
         def cost(log_ratio: float) -> float:
-            return -float(price @ frontier.at(float(np.exp(log_ratio))).bounds)
+            kappas = frontier.kappas(float(np.exp(log_ratio)))
+            return -float(price @ [bound_of(kappa) for kappa in kappas])
 
         values = [cost(t) for t in _RATIOS]
         best = int(np.argmin(values))
@@ -328,14 +388,14 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         kappa = np.sqrt(asked / (1.0 - asked))
 
         def excess(log_ratio: float) -> float:
-            return frontier.at(float(np.exp(log_ratio))).kappas[place] - kappa
+            return frontier.kappas(float(np.exp(log_ratio)))[place] - kappa
 
         # the bound of class x rises with the ratio, that of class y falls
         weakest, strongest = (-40.0, 40.0) if place == 1 else (40.0, -40.0)
         if frontier.separable or excess(weakest) >= 0.0:
             return float(np.exp(weakest)) if not frontier.separable else 1.0
         if excess(strongest) < 0.0:
-            most = frontier.at(float(np.exp(strongest))).bounds[place]
+            most = bound_of(frontier.kappas(float(np.exp(strongest)))[place])
             raise ValueError(
                 f"required_bound={self.required_bound!r} cannot be met: no direction bounds that "
                 f"class by more than {most:.4g}."
@@ -358,18 +418,24 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
 
     def _held_out(self, Z: Array, rows: Labelled) -> float:
         # rows of a kernel matrix have no values of their own to tell copies by
-        known = None if self.kernel == "precomputed" else rows.X[rows.used]
+        known = None if self.kernel == "precomputed" else _used_rows(rows)
         rng = check_random_state(self.random_state)
-        folds = held_out_folds(self.cv, rows, known, rng)
+        folds = [
+            (_placed(train, Z), _placed(out, Z))
+            for train, out in held_out_folds(self.cv, rows, known, rng)
+        ]
         if not folds:
             return float("nan")
-        codes, weight = rows.codes, rows.weight
+        codes, weight = _placed(rows.codes, Z), _placed(rows.weight, Z)
+        xp = array_namespace(weight)
         scores = [
-            self._solve(Z[train], codes[train], weight[train]).scores(Z[out])
+            self._solve(rows_of(Z, train), xp.take(codes, train), xp.take(weight, train)).scores(
+                rows_of(Z, out)
+            )
             for train, out in folds
         ]
-        out = np.concatenate([out for _, out in folds])
-        return min(score_bounds(np.concatenate(scores), codes[out], weight[out]))
+        out = xp.concat([out for _, out in folds])
+        return min(score_bounds(xp.concat(scores), xp.take(codes, out), xp.take(weight, out)))
 
     def _expose(self, rows: Labelled, solved: _Solved, Z: Array, pivots: Array | None) -> None:
         found = solved.direction
@@ -379,23 +445,33 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
                 UserWarning,
                 stacklevel=4,
             )
-        self.class_bounds_ = np.array(found.bounds)
-        self.accuracy_bound_ = float(np.min(self.class_bounds_))
+        self.class_bounds_ = _placed(np.array(found.bounds), rows.X)
+        self.accuracy_bound_ = float(min(found.bounds))
         self.kkt_residual_ = found.residual
-        self.intercept_ = np.array([-solved.threshold])
+        self.intercept_ = _placed(np.array([-solved.threshold]), rows.X)
+        self.cost_matrix_ = _placed(self.cost_matrix_, rows.X)
+        if rows.classes.dtype.kind in "biuf":
+            self.classes_ = _placed(rows.classes, rows.X)
         if pivots is None:
             self.coef_ = found.coef[None, :]
             return
         # f has the values Z a on all rows; kernel functions of the pivots alone give them all
-        self.dual_coef_ = np.zeros((1, rows.X.shape[0]))
-        if np.any(found.coef):
-            dual = solve_triangular(Z[pivots], found.coef, trans="T", lower=True)
-            self.dual_coef_[0, rows.used[pivots]] = dual
-        self._fit_X = np.arange(rows.X.shape[0]) if self.kernel == "precomputed" else rows.X
+        n = rows.X.shape[0]
+        dual_coef = np.zeros((1, n))
+        if np.any(as_numpy(found.coef)):
+            dual_coef[0, rows.used[pivots]] = _duals(rows_of(Z, _placed(pivots, Z)), found.coef)
+        self.dual_coef_ = _placed(dual_coef, rows.X)
+        precomputed = self.kernel == "precomputed"
+        self._fit_X = _placed(np.arange(n), rows.X) if precomputed else rows.X
+
+    def _checked(self, X: Array, method: str) -> Array:
+        check_is_fitted(self)
+        check_same_place(self, X, self.intercept_, method)
+        return validated(self, X, reset=False, **self._accepted())
 
     def _scores(self, X: Array) -> Array:
         if "coef_" in vars(self):
-            return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
+            return products(X, self.coef_[0, :]) + self.intercept_[0]
         if sp.issparse(X):
             X = X.tocsr()
         right = self._fit_X if self.kernel == "precomputed" else self._kernel.right(self._fit_X)
@@ -406,4 +482,34 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.array_api_support = True
         return tags
+
+
+def _placed(values: Array, X: Array) -> Array:
+    """Give a NumPy array where rows are; beside sparse ones it stays."""
+    return values if sp.issparse(X) else moved(values, X)
+
+
+def _used_rows(rows: Labelled) -> Array:
+    """Rows with a weight."""
+    if rows.used.size == rows.X.shape[0]:
+        return rows.X
+    return rows_of(rows.X, _placed(rows.used, rows.X))
+
+
+def _with_ridge(root: Array, ridge: Array) -> Array:
+    """Root of a covariance that has more on its diagonal."""
+    xp = array_namespace(root)
+    eye = xp.eye(ridge.shape[0], dtype=root.dtype, device=device(root))
+    stacked = xp.concat([root, eye * xp.sqrt(ridge)])
+    # a device has the shorter one decomposed sooner
+    return stacked if is_numpy_array(root) else triangle(stacked)
+
+
+def _duals(L: Array, coef: Array) -> Array:
+    """Solve L'a = coef, L lower triangular; as a NumPy array."""
+    if is_numpy_array(L):
+        return solve_triangular(L, coef, trans="T", lower=True)
+    # elimination has nothing to do in an upper triangle, and exchanges no rows
+    return as_numpy(array_namespace(L).linalg.solve(L.T, coef[:, None])[:, 0])

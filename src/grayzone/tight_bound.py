@@ -3,39 +3,53 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from array_api_compat import array_namespace
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from grayzone._compat import FIT_DEPTH, CallbackSupportMixin, Report, fit_progress, with_callbacks
+from grayzone._compat import (
+    FIT_DEPTH,
+    CallbackSupportMixin,
+    Report,
+    check_same_place,
+    fit_progress,
+    is_elsewhere,
+    moved,
+    validated,
+    with_callbacks,
+)
 from grayzone._costs import cost_matrix, reject_costs
 from grayzone._html import FittedSummary
 from grayzone._online_policy import OnlinePolicy
 from grayzone._operating_point import Target, cut_at, make_limit
 from grayzone._parallel import own_threads
+from grayzone._predictor import class_probabilities, labels_at, log_probabilities
 from grayzone._splits import check_fraction, split_rows
+from grayzone._tight_bound_blocks import DOUBT, actions_of, fit_blocks, move_decision
 from grayzone._training import Labelled, label_rows
 from grayzone._validation import (
     all_or_nothing,
+    as_numpy,
     check_choice,
     check_integer,
     check_number,
     row_weights,
 )
+from grayzone.blocks import Source, given_blocks
 from grayzone.decision import action_labels
 from grayzone.designs import as_design
 from grayzone.losses import sigmoid
 from grayzone.solvers.constrained_policy import constrain
 from grayzone.solvers.policy import (
-    BinaryPolicy,
     Fitted,
     PolicyProblem,
-    SoftmaxPolicy,
     descend_directly,
     fit_targets,
     majorise,
@@ -50,8 +64,6 @@ _ACCEPTED: dict[str, Any] = {
 }
 # Bounds up to which "auto" takes them one by one, as they are asked for.
 _FEW_BOUNDS = 20
-# Probability that the policy of the first bound beside an undecided action leaves to chance.
-_DOUBT = 0.01
 # Relative decrease that the last step of a convex fit may have promised, beyond ``tol``.
 _SLACK = 10.0
 
@@ -103,7 +115,8 @@ class TightBoundLogisticRegression(
     validation_fraction : float or None, default=None
         Share of rows to hold out: for the final threshold under a limit, which then holds for new
         data rather than for the training data; otherwise to warn where ``n_bounds`` > 1
-        decides worse than 1.
+        decides worse than 1. Of blocks, and of arrays that are not NumPy's, rows are drawn by
+        their numbers: about that share, and other rows than of the same data in memory.
     solver : {"auto", "mm", "direct"}, default="auto"
         "mm" runs Algorithm 1 literally. "direct" descends J itself after five bounds, to a
         stationary point, in a fraction of the time that hundreds of bounds would take; it need not
@@ -220,7 +233,7 @@ class TightBoundLogisticRegression(
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
         """Fit the policy; on any error or interruption the estimator stays as it was.
 
         Parameters
@@ -238,14 +251,21 @@ class TightBoundLogisticRegression(
             The fitted estimator.
         """
         target = self._check_parameters()
+        source = given_blocks(self, X, y, sample_weight)
+        if source is not None:
+            with fit_progress(self, "bound", self._most_steps(target)) as report:
+                found = fit_blocks(self, source, target, _listener(report))
+            self._forget_extras()
+            self._tell_if_worse(found.held_out_costs)
+            if not found.stopped:
+                self._tell_unless_converged()
+            return self
         X, y = validate_data(self, X, y, **_ACCEPTED)
         rows = label_rows(X, y, sample_weight, self.class_weight, by_rows=False)
-        if target is not None and len(rows.classes) > 2:
-            raise ValueError(f"{target.name} is for two classes; y has {len(rows.classes)}.")
-        start = self._previous(rows)
+        self._check_classes(rows.classes, target)
+        start = self._previous(rows.classes, X.shape[1], np.empty(0))
         rewards = self._set_actions(rows.classes, rows.prior)
-        for name in ("validation_costs_", "_online"):
-            self.__dict__.pop(name, None)
+        self._forget_extras()
         train, out = self._split(rows)
         with own_threads(), fit_progress(self, "bound", self._most_steps(target)) as report:
             problem = self._problem(rows, rewards, train)
@@ -255,10 +275,10 @@ class TightBoundLogisticRegression(
             first = fit_targets(problem, targets, start, 1e-3 * self.tol)
             last, stopped = self._tighten(problem, rows, train, first, target, report)
             self._expose(last)
-            if target is None:
-                self._compare(rows, out, first)
-            else:
+            if target is not None:
                 self._set_cut(target, rows, train if out is None else out, out is not None)
+        if target is None and out is not None:
+            self._tell_if_worse(self._held_out_costs(rows, out, first))
         if not stopped:
             self._tell_unless_converged()
         return self
@@ -282,6 +302,16 @@ class TightBoundLogisticRegression(
             )
         return target
 
+    @staticmethod
+    def _check_classes(classes: Array, target: Target | None) -> None:
+        if target is not None and len(classes) > 2:
+            raise ValueError(f"{target.name} is for two classes; y has {len(classes)}.")
+
+    def _forget_extras(self) -> None:
+        """Drop what an earlier fit left and this one need not set."""
+        for name in ("validation_costs_", "_online"):
+            self.__dict__.pop(name, None)
+
     def _set_actions(self, classes: Array, prior: Array | None) -> Array:
         """Set what can be decided and what it costs; gives rewards (K, A)."""
         self.classes_ = self.actions_ = classes
@@ -303,7 +333,7 @@ class TightBoundLogisticRegression(
     def threshold_(self) -> float | None:
         """Probability from which on the positive class is decided for."""
         check_is_fitted(self, "coef_")
-        return float(sigmoid(np.array(self._cut))) if len(self.actions_) == 2 else None
+        return float(sigmoid(np.array(self._cut))) if self.actions_.shape[0] == 2 else None
 
     def _split(self, rows: Labelled) -> tuple[Array | None, Array | None]:
         if self.validation_fraction is None:
@@ -339,8 +369,8 @@ class TightBoundLogisticRegression(
         proba = plain.policy.proba(fitted.scores)
         chosen = np.argmin(proba @ self._action_costs(), axis=1)
         # some doubt, so that no action is ruled out: its intercept would have no optimum
-        policy = np.full(problem.rewards.shape, _DOUBT / len(self.actions_))
-        policy[np.arange(chosen.size), chosen] += 1.0 - _DOUBT
+        policy = np.full(problem.rewards.shape, DOUBT / len(self.actions_))
+        policy[np.arange(chosen.size), chosen] += 1.0 - DOUBT
         return problem.rewards * policy
 
     def _directly(self) -> bool:
@@ -364,10 +394,10 @@ class TightBoundLogisticRegression(
         report: Report | None,
     ) -> tuple[Fitted, bool]:
         """Go from the first bound to the last, unless told to stop; sets the path of J."""
-        wishes = [False]
+        wishes, heard = [False], _listener(report)
 
         def listen(cost: float) -> bool:
-            wishes.append(report is not None and report(expected_cost=cost))
+            wishes.append(heard(cost))
             return wishes[-1]
 
         if target is None and self._directly():
@@ -401,19 +431,23 @@ class TightBoundLogisticRegression(
         self.kkt_residual_ = last.residual
         self.n_iter_ = len(self.expected_error_path_)
 
-    def _compare(self, rows: Labelled, out: Array | None, first: Fitted) -> None:
-        """Compare one bound with all of them on held-out rows, where there are some."""
-        if out is None:
-            return
+    def _held_out_costs(self, rows: Labelled, out: Array, first: Fitted) -> tuple[float, float]:
+        """Mean costs of decisions on held-out rows with one bound and with all."""
         X, weight = rows.X[rows.used[out]], rows.weight[out]
         coef = np.column_stack([self.coef_, self.intercept_])
         before = first.coef if self.fit_intercept else np.pad(first.coef, ((0, 0), (0, 1)))
         costs, means = self._action_costs(), []
         for which in (before, coef):
             scores = as_design(X, fit_intercept=True).scores(which)
-            paid = costs[rows.codes[out], self._actions_of(scores)]
+            paid = costs[rows.codes[out], actions_of(scores, self._cut)]
             means.append(float(np.average(paid, weights=weight)))
-        self.validation_costs_ = means[0], means[1]
+        return means[0], means[1]
+
+    def _tell_if_worse(self, means: tuple[float, float] | None) -> None:
+        """Keep mean costs of decisions on held-out rows, and warn where more bounds are worse."""
+        if means is None:
+            return
+        self.validation_costs_ = means
         if means[1] > means[0]:
             warnings.warn(
                 f"On held-out rows decisions cost {means[1]:.4g} with n_bounds={self.n_bounds}, "
@@ -440,17 +474,19 @@ class TightBoundLogisticRegression(
             stacklevel=FIT_DEPTH,
         )
 
-    def _previous(self, rows: Labelled) -> Array | None:
+    def _previous(self, classes: Array, n_features: int, like: Array) -> Array | None:
         """Coefficients of the last fit, where they can be a start for this one."""
         if not (self.warm_start and hasattr(self, "coef_")):
             return None
-        n_actions = len(rows.classes) + int(self.reject_cost is not None)
-        shape = (1 if n_actions == 2 else n_actions, rows.X.shape[1])
-        if self.coef_.shape != shape or not np.array_equal(rows.classes, self.classes_):
+        n_actions = len(classes) + int(self.reject_cost is not None)
+        shape = (1 if n_actions == 2 else n_actions, n_features)
+        if self.coef_.shape != shape or not np.array_equal(classes, as_numpy(self.classes_)):
             return None
-        if not self.fit_intercept:
-            return self.coef_.copy()
-        return np.column_stack([self.coef_, self.intercept_])
+        coef = self.coef_
+        if self.fit_intercept:
+            xp = array_namespace(coef)
+            coef = xp.concat([coef, self.intercept_[:, None]], axis=1)
+        return moved(coef, like)
 
     # ------------------------------------------------------------------------------------------
     # One batch at a time
@@ -489,65 +525,72 @@ class TightBoundLogisticRegression(
         """
         if self._check_parameters() is not None:
             raise ValueError("partial_fit takes no max_fpr, min_recall or min_precision.")
+        if isinstance(X, Source):
+            raise ValueError("partial_fit takes the rows of one batch; give blocks to fit.")
         first = "_online" not in vars(self)
         anew = first and not (classes is None and hasattr(self, "coef_"))
-        X, y = validate_data(self, X, y, reset=anew, **_ACCEPTED)
+        if not anew:
+            check_same_place(self, X, self.coef_, "partial_fit")
+        X, y = validated(self, X, y, reset=anew, **_ACCEPTED)
+        labels = None if classes is None else np.unique(as_numpy(classes))
         if first:
-            self._begin(classes)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            self._begin(labels, X)
+        elif labels is not None and not np.array_equal(labels, as_numpy(self.classes_)):
             raise ValueError(
-                f"classes={np.unique(classes).tolist()} differ from those of the first call: "
-                f"{self.classes_.tolist()}."
+                f"classes={labels.tolist()} differ from those of the first call: "
+                f"{as_numpy(self.classes_).tolist()}."
             )
-        codes = self._known_codes(y)
-        _, weight = row_weights(sample_weight, self.class_weight, self.classes_, codes)
-        penalty = 1.0 / (self.C * len(self.actions_))
+        known = as_numpy(self.classes_)
+        codes = _known_codes(as_numpy(y), known)
+        _, weight = row_weights(sample_weight, self.class_weight, known, codes)
+        if is_elsewhere(X):
+            codes, weight = moved(codes, X), moved(weight, X)
+        penalty = 1.0 / (self.C * self.actions_.shape[0])
         self._online = self._online.step(X, codes, weight, penalty, self.eta0, self.fit_intercept)
         self.coef_, self.intercept_ = self._online.coef[:, :-1], self._online.coef[:, -1]
         self.n_iter_ += 1
         return self
 
-    def _begin(self, classes: Array | None) -> None:
+    def _begin(self, classes: Array | None, X: Array) -> None:
+        """Start from zeros with these classes or, without, from where fit ended."""
         if classes is None and not hasattr(self, "coef_"):
             raise ValueError("The first call of partial_fit needs all labels: give classes.")
         if isinstance(self.costs, str) or isinstance(self.class_weight, str):
             raise ValueError("partial_fit does not know class frequencies: nothing is 'balanced'.")
-        if classes is not None and np.unique(classes).size < 2:
+        if classes is not None and classes.size < 2:
             raise ValueError(f"classes must name at least two classes; got {classes!r}.")
         if classes is None:
-            # on from where fit ended
-            coef = np.column_stack([self.coef_, self.intercept_])
-            self._online = OnlinePolicy.start(self._set_actions(self.classes_, None), coef)
-            return
-        rewards = self._set_actions(np.unique(classes), None)
-        n_outputs = policy_of(len(self.actions_)).n_outputs
-        self._online = OnlinePolicy.start(rewards, np.zeros((n_outputs, self.n_features_in_ + 1)))
-        self.n_iter_ = 0
-
-    def _known_codes(self, y: Array) -> Array:
-        known = np.isin(y, self.classes_)
-        if not np.all(known):
-            raise ValueError(
-                f"y has the label {np.asarray(y)[~known][0]!r}, which is none of the classes "
-                f"{self.classes_.tolist()}."
-            )
-        return np.searchsorted(self.classes_, y)
+            rewards = self._set_actions(as_numpy(self.classes_), None)
+            xp = array_namespace(self.coef_)
+            coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
+        else:
+            rewards = self._set_actions(classes, None)
+            n_outputs = policy_of(len(self.actions_)).n_outputs
+            coef = np.zeros((n_outputs, self.n_features_in_ + 1))
+            coef = moved(coef, X) if is_elsewhere(X) else coef
+            self.n_iter_ = 0
+        move_decision(self, coef)
+        self._online = OnlinePolicy.start(moved(rewards, coef), coef)
 
     # ------------------------------------------------------------------------------------------
     # Decisions
     # ------------------------------------------------------------------------------------------
 
     def _scores(self, X: Array) -> Array:
-        coef = np.column_stack([self.coef_, self.intercept_])
+        xp = array_namespace(self.coef_)
+        coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
         return as_design(X, fit_intercept=True).scores(coef)
 
-    def _checked_scores(self, X: Array) -> Array:
+    def _checked_scores(self, X: Array, method: str) -> Array:
+        """Scores of all actions, for the public method of that name."""
         check_is_fitted(self, "coef_")
-        return self._scores(validate_data(self, X, reset=False, **_ACCEPTED))
+        check_same_place(self, X, self.coef_, method)
+        return self._scores(validated(self, X, reset=False, **_ACCEPTED))
 
-    def _class_scores(self, X: Array) -> Array:
+    def _class_scores(self, X: Array, method: str) -> Array:
         """Scores of classes alone: (n, K), or (n, 1) log-odds of two actions."""
-        return self._checked_scores(X)[:, : len(self.classes_)]
+        scores = self._checked_scores(X, method)
+        return scores if scores.shape[1] == 1 else scores[:, : self.classes_.shape[0]]
 
     def decision_function(self, X: Array) -> Array:
         """Log-odds of the positive class, or the K scores.
@@ -562,7 +605,7 @@ class TightBoundLogisticRegression(
         scores : ndarray of shape (n_samples,) or (n_samples, K)
             Those of staying undecided are not among them.
         """
-        scores = self._class_scores(X)
+        scores = self._class_scores(X, "decision_function")
         if scores.shape[1] == 2:
             return scores[:, 1] - scores[:, 0]
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -580,8 +623,7 @@ class TightBoundLogisticRegression(
         proba : ndarray of shape (n_samples, A)
             One column for each of ``actions_``.
         """
-        scores = self._checked_scores(X)
-        return policy_of(len(self.actions_)).proba(scores)
+        return class_probabilities(self._checked_scores(X, "policy_proba"))
 
     def predict_proba(self, X: Array) -> Array:
         """Probabilities of the classes, among decisions for one of them.
@@ -597,9 +639,7 @@ class TightBoundLogisticRegression(
             With ``n_bounds`` > 1 they saturate: they are probabilities of decisions, not calibrated
             ones of classes.
         """
-        scores = self._class_scores(X)
-        policy = BinaryPolicy() if scores.shape[1] == 1 else SoftmaxPolicy(scores.shape[1])
-        return policy.proba(scores)
+        return class_probabilities(self._class_scores(X, "predict_proba"))
 
     def predict_log_proba(self, X: Array) -> Array:
         """Logarithm of the probabilities of the classes.
@@ -614,16 +654,7 @@ class TightBoundLogisticRegression(
         log_proba : ndarray of shape (n_samples, K)
             Finite also where a probability underflows.
         """
-        scores = self._class_scores(X)
-        if scores.shape[1] == 1:
-            scores = np.column_stack([np.zeros(len(scores)), scores[:, 0]])
-        return scores - np.logaddexp.reduce(scores, axis=1)[:, None]
-
-    def _actions_of(self, scores: Array) -> Array:
-        """Places of the actions taken."""
-        if scores.shape[1] == 1:
-            return (scores[:, 0] >= self._cut).astype(np.intp)
-        return np.argmax(scores, axis=1)
+        return log_probabilities(self._class_scores(X, "predict_log_proba"))
 
     def predict(self, X: Array) -> Array:
         """Take the most probable action; under a limit, by its threshold.
@@ -638,10 +669,25 @@ class TightBoundLogisticRegression(
         y : ndarray of shape (n_samples,)
             Labels, or the undecided label.
         """
-        actions = self._actions_of(self._checked_scores(X))
-        return self.actions_[actions]
+        actions = actions_of(self._checked_scores(X, "predict"), self._cut)
+        return labels_at(self.actions_, actions)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = True
         return tags
+
+
+def _known_codes(y: Array, classes: Array) -> Array:
+    known = np.isin(y, classes)
+    if not np.all(known):
+        raise ValueError(
+            f"y has the label {y[~known][0]!r}, which is none of the classes {classes.tolist()}."
+        )
+    return np.searchsorted(classes, y)
+
+
+def _listener(report: Report | None) -> Callable[[float], bool]:
+    """Tell callbacks J after each step."""
+    return lambda cost: report is not None and report(expected_cost=cost)

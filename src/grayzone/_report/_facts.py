@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from grayzone._validation import as_numpy
+
 Array = Any
 
 _INNER = ("best_estimator_", "estimator_")
@@ -35,14 +37,14 @@ def facts_of(estimator: Any, feature_names: Any = None) -> Facts:
     facts = Facts(type(model).__name__)
     # of a classifier around another, the outer one decides
     costs = _outermost(estimator, "cost_matrix_")
-    facts.cost_matrix = None if costs is None else np.asarray(costs)
+    facts.cost_matrix = None if costs is None else as_numpy(costs)
     threshold = _outermost(estimator, "threshold_")
     facts.threshold = None if threshold is None else float(threshold)
     zone = getattr(model, "zone_", None)
     if isinstance(zone, tuple):
         facts.zone = float(zone[0]), float(zone[1])
     _describe(model, facts)
-    facts.bound_path = np.asarray(getattr(model, "bound_path_", [])).tolist()
+    facts.bound_path = as_numpy(getattr(model, "bound_path_", [])).tolist()
     facts.weights = _weights(model, names)
     return facts
 
@@ -107,6 +109,7 @@ def _describe(model: Any, facts: Facts) -> None:
     ):
         found = getattr(model, name, None)
         if found is not None:
+            found = as_numpy(found) if hasattr(found, "shape") else found
             facts.lines.append((text, f"{len(found):,}"))
             if np.ndim(found) == 1:
                 facts.points = [str(int(row)) for row in found[:_MOST_POINTS]]
@@ -121,7 +124,7 @@ def _weights(model: Any, names: Any) -> list[tuple[str, float]]:
             values = model.coef_
         except AttributeError:
             return []
-        values = np.asarray(values)
+        values = as_numpy(values)
         if values.ndim != 2 or values.shape[0] != 1:
             return []
         values = values[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grayzone._compat import is_elsewhere, moved, validated
+from grayzone.blocks._dask import dask_source
 from grayzone.blocks._source import HeldSource, Source
 
 Array = Any
@@ -17,6 +18,9 @@ def given_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Source |
     """
     if isinstance(X, Source):
         return _checked(estimator, X, y, sample_weight)
+    cluster = dask_source(X, y, sample_weight)
+    if cluster is not None:
+        return _checked(estimator, cluster, None, None)
     if is_elsewhere(X):
         X, y = validated(estimator, X, y)
         weight = None if sample_weight is None else moved(sample_weight, X)
@@ -31,6 +35,10 @@ def _checked(estimator: Any, source: Source, y: Any, sample_weight: Any) -> Sour
         raise ValueError(
             "Blocks bring their own labels and weights; y and sample_weight must be None beside "
             "them."
+        )
+    if not source.has_labels:
+        raise ValueError(
+            f"{type(source).__name__} has no labels, only rows to predict for; a fit needs them."
         )
     estimator.n_features_in_ = source.n_features
     estimator.__dict__.pop("feature_names_in_", None)

@@ -37,6 +37,7 @@ class Source(ABC):
 
     n_features: int
     feature_names: Array | None = None
+    has_labels: bool = True  # without them, rows can be predicted for only
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:

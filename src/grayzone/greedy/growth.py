@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil
@@ -29,11 +30,11 @@ from grayzone.solvers.features import indefinite
 Array = Any
 
 # Candidates whose criterion is computed, not only promised: all while that is cheap, then a few.
-_ENTRIES, _FINALISTS = 10_000, 4
+ENTRIES, FINALISTS = 10_000, 4
 # Gains that differ by less than this share are the same, and the order of rows must not decide.
-_TIE = 1e-9
+TIE = 1e-9
 _LEAST_SHOWN = 0.75  # share of rows that single precision has to show something of
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,52 @@ class _Choice(NamedTuple):
     column: Array | None = None
 
 
-class Growth:
+class Rounds(ABC):
+    """Additions, round by round, until the stopping rule holds: what all growth has in common."""
+
+    rules: Rules
+    n_rows: int
+    basis: Any
+    fitted: Any
+    path: list[float]
+    _best: dict[int, float]  # least criterion at each number of points
+
+    @abstractmethod
+    def _add(self) -> bool:
+        """Add a block of points and refit; False where no candidate adds anything."""
+
+    @abstractmethod
+    def _remove(self) -> None:
+        """Leave points out while that is worth it."""
+
+    def grow(self) -> Iterator[float]:
+        """Add points until the stopping rule of §3.3 holds; gives the criterion of each round."""
+        while self._room() > 0 and self._add():
+            if self.rules.removal:
+                self._remove()
+            self.path.append(self.fitted.objective)
+            yield self.fitted.objective
+            if self._converged():
+                return
+
+    def _converged(self) -> bool:
+        """Whether the last r points have lowered the criterion by less than ``tol`` times itself.
+
+        With removals, the least criterion seen at each number of points takes the place of H_k.
+        """
+        block = self.rules.block_size
+        before = self._best.get(self.basis.size - block * ceil(self.rules.lag / block))
+        if before is None:
+            return False
+        now = self._best[self.basis.size]
+        return abs(before - now) < self.rules.tol * abs(now) or before == now
+
+    def _room(self) -> int:
+        most = self.rules.max_points
+        return (self.n_rows if most is None else min(most, self.n_rows)) - self.basis.size
+
+
+class Growth(Rounds):
     """A function whose points are being chosen.
 
     Parameters
@@ -101,7 +147,7 @@ class Growth:
         empty = self._problem(np.empty((columns.n_rows, 0)))
         self.fitted = self._refit(empty, prior_coef(empty))
         self.path: list[float] = []
-        self._best = {0: self.fitted.objective}  # least criterion at each number of points
+        self._best = {0: self.fitted.objective}
 
     def set_penalty(self, penalty: float) -> None:
         """Go on with another penalty from the points there are: step (C4)."""
@@ -117,32 +163,6 @@ class Growth:
         found = refit(problem, start)
         assert found is not None  # nothing to be above of
         return found
-
-    def grow(self) -> Iterator[float]:
-        """Add points until the stopping rule of §3.3 holds; gives the criterion of each round."""
-        while self._room() > 0 and self._add():
-            if self.rules.removal:
-                self._remove()
-            self.path.append(self.fitted.objective)
-            yield self.fitted.objective
-            if self._converged():
-                return
-
-    def _converged(self) -> bool:
-        """Whether the last r points have lowered the criterion by less than ``tol`` times itself.
-
-        With removals, the least criterion seen at each number of points takes the place of H_k.
-        """
-        block = self.rules.block_size
-        before = self._best.get(self.basis.size - block * ceil(self.rules.lag / block))
-        if before is None:
-            return False
-        now = self._best[self.basis.size]
-        return abs(before - now) < self.rules.tol * abs(now) or before == now
-
-    def _room(self) -> int:
-        most = self.rules.max_points
-        return (self.n_rows if most is None else min(most, self.n_rows)) - self.basis.size
 
     def dual_coef(self) -> tuple[Array, Array]:
         """Coefficients (Q, q) of the kernel functions of the points, and intercepts (Q,)."""
@@ -233,7 +253,7 @@ class Growth:
 
     def _by_one_step(self, found: NewtonScores, gains: Array) -> _Choice:
         """Step (B2*): the criterion of the most promising candidates, after one Newton step."""
-        order = np.argsort(-gains, kind="stable")[: max(_FINALISTS, _ENTRIES // self.n_rows)]
+        order = np.argsort(-gains, kind="stable")[: max(FINALISTS, ENTRIES // self.n_rows)]
         order = order[gains[order] > 0.0]
         tried = one_step(self.fitted, self.basis, self.columns, found, order)
         changes = np.full(gains.size, np.inf)
@@ -257,7 +277,7 @@ class Growth:
                 tried = self.basis.tried(int(found.points[candidate]), K[:, i])
                 q, coef = self.basis.size, self.fitted.coef
                 start = np.insert(coef, q, 0.0, axis=1)
-                limit = best + _TIE * abs(best) if np.isfinite(best) else np.inf
+                limit = best + TIE * abs(best) if np.isfinite(best) else np.inf
                 refitted = refit(self._problem(tried), start, above=limit)
                 if refitted is not None:
                     values[candidate] = refitted.objective
@@ -270,8 +290,8 @@ class Growth:
         # what is left of a nearly spanned column has few digits, and so has what it gains
         diagonal = np.abs(self._diagonal[found.points])
         left = np.maximum(found.power, 1e-12 * diagonal + 1e-300)
-        rounding = _ROUNDING * (1.0 + diagonal / left)
-        slack = (_TIE + rounding) * abs(best) + _ROUNDING * self.fitted.objective
+        rounding = ROUNDING * (1.0 + diagonal / left)
+        slack = (TIE + rounding) * abs(best) + ROUNDING * self.fitted.objective
         near = np.flatnonzero(values <= best + slack)
         if near.size == 1 or self.columns.precomputed:
             return int(near[0])
@@ -312,7 +332,7 @@ class Growth:
         Every removal lowers one of these, so that no set of points comes back; and it lowers it by
         more than the stopping rule takes for nothing.
         """
-        margin = max(self.rules.tol, _ROUNDING)
+        margin = max(self.rules.tol, ROUNDING)
         while self.basis.size > 1:
             size = self.basis.size - 1
             best = (1.0 - margin) * self._best.get(size, np.inf)  # H is positive

@@ -16,12 +16,12 @@ from grayzone.solvers._linalg import descend, factorise
 Array = Any
 
 ACCURACY = 1e-8  # decrease that a Newton step may still promise, relative to the objective
-_WITH_KINKS = 1e-10  # duality gap, relative, where the loss has kinks
-_MAX_STEPS = 200
+WITH_KINKS = 1e-10  # duality gap, relative, where the loss has kinks
+MAX_STEPS = 200
 # A kink has no curvature of its own; to say what a step would cost, it is taken as rounded by so
 # much, in log-odds.
-_ROUNDED = 0.25
-_LEAST_BEND = 1e-6
+ROUNDED = 0.25
+LEAST_BEND = 1e-6
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def refit(problem: Problem, start: Array, above: float = np.inf) -> Fitted | Non
     coef, scores = start, problem.design.scores(start)
     u = problem.margins.margin(scores)
     value = problem.primal(coef, u)
-    for _ in range(_MAX_STEPS):
+    for _ in range(MAX_STEPS):
         here = _derivatives(problem, coef, scores, value, *problem.loss.slopes(u))
         if not coef.size:
             break
@@ -112,9 +112,9 @@ def _lower_bound(here: Fitted) -> float:
 
 
 def _refit_with_kinks(problem: Problem, start: Array) -> Fitted:
-    found = minimise(problem, "auto", tol=_WITH_KINKS, max_iter=_MAX_STEPS, start=start)
+    found = minimise(problem, "auto", tol=WITH_KINKS, max_iter=MAX_STEPS, start=start)
     u = problem.margins.margin(found.scores)
     # where all rows are saturated nothing would hold a step back
-    bend = np.maximum(SmoothedLogistic(problem.loss, _ROUNDED).curvature(u), _LEAST_BEND)
+    bend = np.maximum(SmoothedLogistic(problem.loss, ROUNDED).curvature(u), LEAST_BEND)
     value = found.certificate.primal
     return _derivatives(problem, found.coef, found.scores, value, found.multipliers, bend)

@@ -28,12 +28,13 @@ Array = Any
 
 # Residual power, relative to K_ll, below which a point adds nothing that its column can show: what
 # is left of sums over many rows in single precision has two digits by then.
-_LEAST_POWER = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-2}
+LEAST_POWER = 1e-8
+_LEAST_POWERS = {np.dtype(np.float64): LEAST_POWER, np.dtype(np.float32): 1e-2}
 
 
 def enough_power(power: Array, diagonal: Array, dtype: Any) -> Array:
     """Whether points have enough residual power to add something."""
-    return power > _LEAST_POWER[dtype] * diagonal
+    return power > _LEAST_POWERS[dtype] * diagonal
 
 
 @dataclass

@@ -24,32 +24,38 @@ from array_api_compat import array_namespace, device
 from grayzone.blocks import LabelledBlocks, Rows
 from grayzone.blocks._source import Sums
 from grayzone.losses import SignedMargin, SmoothedLogistic, SoftmaxMargin
-from grayzone.solvers._frame import MOST_HELD, Frame, draw_sample, gather, picked
+from grayzone.solvers._frame import MOST_HELD, Frame, Gathered, draw_sample, gather, picked
 from grayzone.solvers._linalg import factorise
 from grayzone.solvers._loop import Record, Status
 from grayzone.solvers._problem import Problem
 from grayzone.solvers.decomposed import read_off
-from grayzone.solvers.interior_point import Quadratic, interior_point, smooth_newton
+from grayzone.solvers.interior_point import Inner, Quadratic, interior_point, smooth_newton
 
 Array = Any
 
 _WIDTH = 0.1  # of the rounded kinks in the sample
 _ENOUGH = 0.3  # decrease promised by the last step on the sample, per coefficient
 _NEAR_SHARE = 0.02  # rows in the first band
-_REACH = 0.2  # half-width of the next band, as a share of how far rows near the kink moved
+_REACH = 0.5  # half-width of the next band, as a share of how far rows near the kink moved
+_LEAST_NEAR = 40  # rows in a band, for each coefficient
+_DENSITY = 0.01  # share of rows that tells how dense they are around the kink
 _CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
 _INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
 _WORTH_CERTIFYING = 100.0  # last decrease, in units of the tolerance, that may be the last
 _BALANCED = 1e-13  # distance of factors from one that is nothing but rounding
-_HALVINGS = 30
+_LIVELY = 0.5  # change of a margin from which a second-order model of the loss is too crude
+_JOINS = 2  # times that misjudged rows may join the near ones in a step
+_HALVINGS, _FEW_HALVINGS = 30, 4  # of a step; few where another model would do better
+_NARROWEST = 1e-9  # width of kinks that are rounded off
 _ROUNDING = 1e-15  # gap at which nothing is left to gain
 
 
 class Held(NamedTuple):
-    """Near rows of a solve: those whose distance from the kink, at ``coef``, was in the band."""
+    """Rows that a solve treated exactly: at ``coef`` in the band, or misjudged by ``changes``."""
 
     coef: Array
     band: float
+    changes: tuple[Array, ...] = ()
 
 
 class BlockSolution(NamedTuple):
@@ -69,11 +75,33 @@ class BlockSolution(NamedTuple):
     scale: Array | None
 
 
-def _near(problem: Problem, held: Held) -> Array:
+def near_kink(problem: Problem, held: Held) -> Array:
     """Tell which rows a solve held."""
-    xp = array_namespace(held.coef)
-    distance = problem.margins.margin(problem.design.scores(held.coef)) - problem.loss.floor
-    return (xp.abs(distance) <= held.band) & xp.isfinite(problem.loss.floor) & (problem.weight > 0)
+    scores = problem.design.scores(held.coef)
+    near = _in_band(problem, scores, held.band)
+    for change in held.changes:
+        near = near | _misjudged(problem, scores, problem.design.scores(change))
+    return near
+
+
+def _in_band(problem: Problem, scores: Array, band: float) -> Array:
+    xp = array_namespace(scores)
+    distance = problem.margins.margin(scores) - problem.loss.floor
+    return (xp.abs(distance) <= band) & xp.isfinite(problem.loss.floor) & (problem.weight > 0)
+
+
+def _misjudged(problem: Problem, scores: Array, moved: Array) -> Array:
+    """Tell which rows cross the kink, or move too far for their second-order model."""
+    xp = array_namespace(scores)
+    distance = problem.margins.margin(scores) - problem.loss.floor
+    change = problem.margins.push(scores, moved)
+    there = distance + change
+    wrong = ((distance > 0) != (there > 0)) & (xp.abs(there) > 1e-10)
+    kinked = xp.isfinite(problem.loss.floor)
+    # the interior point wants floors, and the smooth Newton method wants none
+    if bool(xp.all(kinked)) or not bool(xp.any(kinked)):
+        wrong = wrong | ((distance > 0) & (xp.abs(change) > _LIVELY))
+    return wrong & (problem.weight > 0)
 
 
 @dataclass(frozen=True)
@@ -92,11 +120,10 @@ class _Look:
         scores = problem.design.scores(self.coef)
         u, loss, w = problem.margins.margin(scores), problem.loss, problem.weight
         slope = loss.slope(u)
-        own = slope if self.held is None else xp.where(_near(problem, self.held), 0.0, slope)
+        own = slope if self.held is None else xp.where(near_kink(problem, self.held), 0.0, slope)
         duals = problem.margins.pull(scores, own)
-        distance = u - loss.floor
-        near = (xp.abs(distance) <= self.band) & xp.isfinite(loss.floor) & (w > 0)
-        far = xp.nonzero((distance > self.band) | ((distance > 0) & ~xp.isfinite(loss.floor)))[0]
+        near = _in_band(problem, scores, self.band)
+        far = xp.nonzero(~near & (u > loss.floor))[0]
         near_places = xp.nonzero(near)[0]
         H, g = _second_order(problem, scores, u, far, None)
         sums: Sums = {
@@ -131,6 +158,28 @@ def _second_order(
 
 
 @dataclass(frozen=True)
+class _Join:
+    """Rows that a step misjudges, and what the model of the far rows had of them."""
+
+    frame: Frame
+    held: Held  # the rows held already
+    change: Array
+
+    def __call__(self, rows: Rows) -> Sums:
+        problem = self.frame.problem(rows)
+        xp = array_namespace(rows.weight)
+        scores = problem.design.scores(self.held.coef)
+        wrong = _misjudged(problem, scores, problem.design.scores(self.change))
+        wrong = wrong & ~near_kink(problem, self.held)
+        u = problem.margins.margin(scores)
+        H, g = _second_order(
+            problem, scores, u, xp.nonzero(wrong & (u > problem.loss.floor))[0], None
+        )
+        joined = picked(replace_weight(rows, problem.weight), xp.nonzero(wrong)[0])
+        return {"joined": joined, "hessian": H, "gradient": g}
+
+
+@dataclass(frozen=True)
 class _Distance:
     """Fenchel-Young losses and pull of the rows that are not held, their duals scaled."""
 
@@ -146,7 +195,7 @@ class _Distance:
         margins, w = problem.margins, problem.weight
         rest = w > 0
         if self.held is not None:
-            rest = rest & ~_near(problem, self.held)
+            rest = rest & ~near_kink(problem, self.held)
         slope = xp.where(rest, problem.loss.slope(margins.margin(scores)), 0.0)
         duals = margins.scaled(margins.pull(scores, slope), self.scale)
         distance = margins.fenchel_young(problem.loss, scores, duals)
@@ -197,7 +246,7 @@ def row_duals(problem: Problem, found: BlockSolution) -> tuple[Array, Array]:
     multipliers = problem.loss.slope(problem.margins.margin(scores))
     multipliers = xp.where(problem.weight > 0, multipliers, 0.0)
     if found.held is not None and found.near is not None and found.near.shape[0]:
-        near = _near(problem, found.held)
+        near = near_kink(problem, found.held)
         place = xp.cumulative_sum(xp.astype(near, xp.int64))
         own = xp.take(found.near, xp.clip(place - 1, min=0, max=found.near.shape[0] - 1))
         multipliers = xp.where(near, own, multipliers)
@@ -257,6 +306,10 @@ class _Descent:
                 break
             step = self._step(point)
             after = self._moved(point, step)
+            if after is None and "rounded_hessian" in point.look and point.band > _NARROWEST:
+                # kinks rounded off so widely that the step leads nowhere
+                point = self._look(point.coef, 0.1 * point.band, None)
+                continue
             if after is None:
                 status = status if status is Status.CONVERGED else Status.STALLED
                 break
@@ -309,22 +362,27 @@ class _Descent:
             return inf
         return _quantile(_finite(abs(self._distances(coef))), _NEAR_SHARE)
 
-    def _next_band(self, before: Array, coef: Array, band: float, length: float) -> float:
-        """Half-width for the next look, by how far rows in the neighbourhood of the kink moved.
+    def _next_band(self, point: _Point, step: _Step, whole: bool) -> float:
+        """Half-width for the next look, by how far the step would move rows near the kink.
 
-        They move much less in the next step than in this one.
+        They move much less in the next step than in this one, unless this one had to be cut short.
+        The band holds some rows in any case: that costs little, and they may cross the kink.
         """
         if not self.frame.has_kinks or self.sample is None:
-            return band
-        xp = array_namespace(coef)
-        was, now = self._distances(before), self._distances(coef)
+            return point.band
+        xp = array_namespace(point.coef)
+        was, now = self._distances(point.coef), self._distances(point.coef + step.change)
         bounded = xp.isfinite(now)
-        distance = xp.abs(now[bounded])
-        close = distance <= _quantile(distance, 0.2)
-        reach = _quantile(xp.abs(now[bounded] - was[bounded])[close], 0.99)
-        if length < 1.0:
-            return max(band, 2.0 * reach)
-        return min(0.5 * band, max(_REACH * reach, 1e-7))
+        distance, moved = xp.abs(was[bounded]), xp.abs(now[bounded] - was[bounded])
+        reach = _quantile(moved[distance <= _quantile(distance, 0.2)], 0.99)
+        if not whole:
+            # no more rows than can be held
+            most = _quantile(distance, min(1.0, 0.9 * self.most / self.labelled.n_rows))
+            return max(point.band, min(2.0 * reach, most))
+        some = min(1.0, _LEAST_NEAR * self.sample.design.n_coef / self.labelled.n_rows)
+        # so few rows that the sample has none of them: their density is that of some more
+        least = some * _quantile(distance, max(some, _DENSITY)) / max(some, _DENSITY)
+        return min(point.band, max(_REACH * reach, least))
 
     def _gathers(self, coef: Array, band: float) -> bool:
         """Whether the rows of the band are few enough to be held."""
@@ -332,14 +390,14 @@ class _Descent:
             return True
         xp = array_namespace(coef)
         share = float(xp.mean(xp.astype(xp.abs(self._distances(coef)) <= band, xp.float64)))
-        return share * self.labelled.n_rows <= 4.0 * self.most
+        return share * self.labelled.n_rows <= self.most
 
     # ------------------------------------------------------------------------------------------
     # Steps
     # ------------------------------------------------------------------------------------------
 
-    def _look(self, coef: Array, band: float, held: Held | None) -> _Point:
-        gathers = self.frame.has_kinks and self._gathers(coef, band)
+    def _look(self, coef: Array, band: float, held: Held | None, rounds: bool = False) -> _Point:
+        gathers = self.frame.has_kinks and not rounds and self._gathers(coef, band)
         look = self.labelled.reduce(_Look(self.frame, coef, band, gathers, held))
         return _Point(coef, band, look["loss"] + self._penalty(coef), look)
 
@@ -355,43 +413,85 @@ class _Descent:
         return xp.reshape(mask, (-1,)), mask * coef
 
     def _step(self, point: _Point) -> _Step:
-        """Minimise the model of the far rows and the losses of the near ones."""
+        """Minimise the model of the far rows and the losses of the near ones.
+
+        Rows that the step misjudges are then treated exactly as well, and it is taken anew.
+        """
         ridge, shrinkage = self._ridge(point.coef)
         H, g = point.look["hessian"] + _diagonal(ridge), point.look["gradient"] + shrinkage
-        if "near" not in point.look:
-            if self.frame.has_kinks:
-                H = H + point.look["rounded_hessian"]
-                g = g + point.look["rounded_gradient"]
+        rounds = self.frame.has_kinks and "near" not in point.look
+        if rounds:
+            H = H + point.look["rounded_hessian"]
+            g = g + point.look["rounded_gradient"]
             return _newton_step(H, g)
-        rows, _ = gather(point.look["near"], self.like, self.n_features)
-        if rows.codes.shape[0] == 0:
-            return _newton_step(H, g)
-        near = replace(self.frame, beyond=None).problem(rows)
-        return self._mixed_step(point, near, Quadratic(H, g))
-
-    def _mixed_step(self, point: _Point, near: Problem, model: Quadratic) -> _Step:
-        scores = near.design.scores(point.coef)
-        start, tau = None, 1.0
-        exact = point.look["n_far"] == 0
-        tol = 1e-13 * point.value
-        if not exact:
-            finest = 1e-6 * self.tol * point.value
-            tol = max(finest, _INNER * min(point.decrease, point.value))
-        if isfinite(point.band):
-            smooth = replace(near, loss=SmoothedLogistic(near.loss, max(point.band, 1e-8)))
-            start = smooth_newton(smooth, model, scores, tol=tol).change
-            tau = min(1.0, _CENTRAL * point.band)
-        inner = interior_point(near, model, scores, tol=tol, start=start, tau=tau)
-        promised = _model_decrease(model, near, scores, inner.change, inner.scores)
+        near = gather(point.look.get("near", []), self.like, self.n_features)
         held = Held(point.coef, point.band)
-        return _Step(inner.change, promised, near, inner.multipliers, held)
+        step = self._solved(point, near, Quadratic(H, g), held, None)
+        for _ in range(_JOINS):
+            if not self._restless(point, step.change):
+                break
+            found = self.labelled.reduce(_Join(self.frame, held, step.change))
+            joined = gather(found["joined"], self.like, self.n_features)
+            if joined.numbers.shape[0] == 0:
+                break
+            held = held._replace(changes=(*held.changes, step.change))
+            near = _merged(near, joined)
+            H, g = H - found["hessian"], g - found["gradient"]
+            step = self._solved(point, near, Quadratic(H, g), held, step.change)
+        return step
+
+    def _restless(self, point: _Point, change: Array) -> bool:
+        """Whether rows may move so far that they are misjudged, by the sample."""
+        if self.sample is None:
+            return False
+        scores = self.sample.design.scores(point.coef)
+        moved = self.sample.margins.push(scores, self.sample.design.scores(change))
+        most = float(array_namespace(moved).max(array_namespace(moved).abs(moved)))
+        return most > 0.1 * _LIVELY or (self.frame.has_kinks and most > 0.5 * point.band)
+
+    def _solved(
+        self, point: _Point, near: Gathered, model: Quadratic, held: Held, start: Array | None
+    ) -> _Step:
+        if near.numbers.shape[0] == 0:
+            return _newton_step(*model)
+        rows = replace(self.frame, beyond=None).problem(near.rows)
+        scores = rows.design.scores(point.coef)
+        tol = 1e-13 * point.value
+        if point.look["n_far"] > 0:
+            coming = min(point.decrease, point.value)
+            tol = max(1e-6 * self.tol * point.value, _INNER * coming)
+        if not self.frame.has_kinks:
+            inner = smooth_newton(rows, model, scores, tol=tol)
+        else:
+            inner = self._mixed(point, rows, model, scores, tol, start)
+        promised = _model_decrease(model, rows, scores, inner.change, inner.scores)
+        return _Step(inner.change, promised, rows, inner.multipliers, held)
+
+    def _mixed(
+        self,
+        point: _Point,
+        near: Problem,
+        model: Quadratic,
+        scores: Array,
+        tol: float,
+        start: Array | None,
+    ) -> Inner:
+        """Solve with the kinks of the near rows, from where rounded kinks lead."""
+        if not isfinite(point.band):
+            return interior_point(near, model, scores, tol=tol)
+        width = max(point.band, 1e-8)
+        if start is None:
+            smooth = replace(near, loss=SmoothedLogistic(near.loss, width))
+            start = smooth_newton(smooth, model, scores, tol=tol).change
+        tau = min(1.0, _CENTRAL * width)
+        return interior_point(near, model, scores, tol=tol, start=start, tau=tau)
 
     def _moved(self, point: _Point, step: _Step) -> _Point | None:
         """Look where a step leads, and shorten it while the objective does not fall."""
         length = 1.0
-        for _ in range(_HALVINGS):
+        for _ in range(_FEW_HALVINGS if "rounded_hessian" in point.look else _HALVINGS):
             coef = point.coef + length * step.change
-            band = self._next_band(point.coef, coef, point.band, length)
+            band = self._next_band(point, step, length == 1.0)
             after = self._look(coef, band, step.held if length == 1.0 else None)
             if _fell(after.value, point.value, length * step.promised):
                 whole = step if length == 1.0 else None
@@ -425,6 +525,8 @@ class _Descent:
         if point.step is None or point.step.near is None:
             return None
         near = point.step.near
+        if not self.frame.has_kinks:
+            return near.loss.slope(near.margins.margin(near.design.scores(point.coef)))
         u = near.margins.margin(near.design.scores(point.coef))
         return read_off(near, u, point.step.multipliers)
 
@@ -469,6 +571,13 @@ class _Descent:
 def _diagonal(values: Array) -> Array:
     xp = array_namespace(values)
     return xp.eye(values.shape[0], dtype=values.dtype, device=device(values)) * values[:, None]
+
+
+def _merged(near: Gathered, joined: Gathered) -> Gathered:
+    """Both sets of rows, in their order among all."""
+    both = gather([near, joined], near.numbers, 0) if near.numbers.shape[0] else joined
+    order = array_namespace(both.numbers).argsort(both.numbers)
+    return Gathered(both.rows.take(order), array_namespace(order).take(both.numbers, order))
 
 
 def _newton_step(H: Array, g: Array) -> _Step:

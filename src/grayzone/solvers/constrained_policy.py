@@ -30,7 +30,8 @@ _CLOSE = 1e-5  # to the limit, relative, that the search for a multiplier ends a
 _FARTHEST, _STEP = 60.0, 0.25  # log-odds that the intercept is shifted by
 _FIRST_STEP, _LARGEST_STEP = 0.125, 16.0  # of the logarithm of a multiplier
 
-Solver = Callable[[float, Fitted], tuple[Fitted, float]]
+# From a multiplier and a start to a solution, of any kind, and the room that it leaves.
+Solver = Callable[[float, Any], tuple[Any, float]]
 
 
 @dataclass(frozen=True)
@@ -141,9 +142,7 @@ def _bounded_step(
     return (now if kept is None else kept), multiplier
 
 
-def _smallest(
-    solved: Solver, now: Fitted, multiplier: float, close: float
-) -> tuple[Fitted | None, float]:
+def _smallest(solved: Solver, now: Any, multiplier: float, close: float) -> tuple[Any, float]:
     """Smallest multiplier that keeps the bound, with ``close`` to spare at most, and its solution.
 
     Room grows with the multiplier: it is bracketed from the last bound's on. Not from 0 on: without
@@ -167,10 +166,10 @@ class _Search:
     What is ``close`` to the limit counts as on it.
     """
 
-    def __init__(self, solved: Solver, close: float, start: Fitted) -> None:
+    def __init__(self, solved: Solver, close: float, start: Any) -> None:
         self._solved, self._close, self._last = solved, close, start
         self._known: dict[float, float] = {}
-        self.kept: Fitted | None = None
+        self.kept: Any = None
         self.place = 0.0
 
     def room(self, place: float) -> float:

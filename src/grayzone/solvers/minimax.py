@@ -22,7 +22,11 @@ from math import exp
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy.optimize import brentq
+
+from grayzone._compat import moved
+from grayzone._validation import as_numpy
 
 Array = Any
 
@@ -83,12 +87,15 @@ def bound_of(kappa: float) -> float:
 class Frontier:
     """All best directions of two classes.
 
+    The covariances are decomposed once, where they are; what is left are vectors, which are
+    NumPy's, and the search for a direction makes use of nothing else.
+
     Parameters
     ----------
     difference : array of shape (d,)
         Mean of class x minus that of class y.
     root_y, root_x : arrays of shape (k, d)
-        Roots R of the covariances R'R, which may be singular.
+        Roots R of the covariances R'R, which may be singular; of the same library.
 
     Examples
     --------
@@ -100,38 +107,58 @@ class Frontier:
     """
 
     def __init__(self, difference: Array, root_y: Array, root_x: Array) -> None:
-        roots = np.concatenate([root_x, root_y])
+        xp = array_namespace(difference)
+        roots = xp.concat([root_x, root_y])
         # in units of each feature, so that their scales do not enter the condition number
-        scale = np.linalg.norm(roots, axis=0)
+        scale = xp.linalg.vector_norm(roots, axis=0)
         # one that does not vary is measured by what it differs by
-        scale = np.where(scale > 0.0, scale, np.abs(difference))
-        scale = np.where(scale > 0.0, scale, 1.0)
+        scale = xp.where(scale > 0.0, scale, xp.abs(difference))
+        scale = xp.where(scale > 0.0, scale, xp.ones_like(scale))
         d = difference / scale
-        left, sizes, right = np.linalg.svd(roots / scale, full_matrices=True)
-        kept = np.zeros(right.shape[0], dtype=bool)
-        kept[: sizes.size] = sizes > _NO_VARIANCE * max(float(sizes[0]), 1e-300)
-        whiten = right[kept].T / sizes[kept[: sizes.size]]
+        left, sizes, right = _svd(roots / scale)
+        varies = sizes > _NO_VARIANCE * max(float(sizes[0]), 1e-300)
+        rank = int(xp.sum(xp.astype(varies, xp.int64)))
+        whiten = right[:rank, :].T / sizes[:rank]
         # cosines and sines of the two roots on the common span: shares of the classes in a variance
-        _, cosines, rotation = np.linalg.svd(left[: len(root_x), : kept.sum()])
-        self._cosines = np.zeros(kept.sum())
-        self._cosines[: cosines.size] = np.minimum(cosines, 1.0)
+        n_x = root_x.shape[0]
+        _, cosines, rotation = _svd(left[:n_x, :rank])
+        self._cosines = np.zeros(rank)
+        self._cosines[: cosines.shape[0]] = np.minimum(as_numpy(cosines), 1.0)
         self._basis = (whiten @ rotation.T) / scale[:, None]
-        self._sines = np.linalg.norm(left[len(root_x) :, : kept.sum()] @ rotation.T, axis=0)
-        self._c = self._basis.T @ difference
-        apart = right[~kept].T @ (right[~kept] @ d)
-        self.separable = bool(np.linalg.norm(apart) > _NO_DIFFERENCE * np.linalg.norm(d))
+        sines = xp.linalg.vector_norm(left[n_x:, :rank] @ rotation.T, axis=0)
+        self._sines, self._c = as_numpy(sines), as_numpy(self._basis.T @ difference)
+        apart = right[rank:, :].T @ (right[rank:, :] @ d)
+        norms = [float(xp.linalg.vector_norm(v)) for v in (apart, d)]
+        self.separable = norms[0] > _NO_DIFFERENCE * norms[1]
         self._apart = apart / (scale * max(float(apart @ d), 1e-300))
 
     def at(self, ratio: float) -> Direction:
         """Direction with kappa_x = ratio * kappa_y."""
         if self.separable:
             return Direction(self._apart, (0.0, 0.0), (np.inf, np.inf), 0.0)
-        theta = self._theta(ratio)
-        z = self._c / self._stretch(*theta, ratio)
+        z, deviations, kappas = self._whitened(ratio)
+        coef = self._basis @ moved(z, self._basis)
+        residual = 0.0
+        if 0.0 < kappas[0] < np.inf:
+            residual = self._residual(z, ratio, *deviations)
+        return Direction(coef, deviations, kappas, residual)
+
+    def kappas(self, ratio: float) -> tuple[float, float]:
+        """What the classes y and x are bounded by along that direction, at less expense."""
+        return (np.inf, np.inf) if self.separable else self._whitened(ratio)[2]
+
+    def _whitened(self, ratio: float) -> tuple[Array, tuple[float, float], tuple[float, float]]:
+        """Direction in whitened coordinates, standard deviations along it, and kappas."""
+        z = self._c / self._stretch(*self._theta(ratio), ratio)
         along = float(z @ self._c)
         if not along > 0.0:
-            return Direction(np.zeros(len(self._basis)), (0.0, 0.0), (0.0, 0.0), 0.0)
-        return self._direction(z / along, ratio)
+            return np.zeros_like(z), (0.0, 0.0), (0.0, 0.0)
+        z = z / along
+        s_y, s_x = (float(np.linalg.norm(part * z)) for part in (self._sines, self._cosines))
+        m = ratio * s_x + s_y
+        if not m > 0.0:
+            return z, (0.0, 0.0), (np.inf, np.inf)
+        return z, (s_y, s_x), (1.0 / m, ratio / m)
 
     def _stretch(self, theta: float, rest: float, ratio: float) -> Array:
         """r^2 lambda / theta + (1 - lambda) / (1 - theta), from theta and 1 - theta."""
@@ -161,20 +188,12 @@ class Frontier:
             return _sigmoids(float(brentq(slope, low, high, xtol=1e-14, rtol=1e-15)))
         return _sigmoids(low if not slope(low) > 0.0 else high)
 
-    def _direction(self, z: Array, ratio: float) -> Direction:
-        s_y, s_x = (float(np.linalg.norm(part * z)) for part in (self._sines, self._cosines))
-        m = ratio * s_x + s_y
-        coef = self._basis @ z
-        if not m > 0.0:
-            return Direction(coef, (0.0, 0.0), (np.inf, np.inf), 0.0)
-        residual = self._residual(z, ratio, m, s_y, s_x)
-        return Direction(coef, (s_y, s_x), (1.0 / m, ratio / m), residual)
-
-    def _residual(self, z: Array, ratio: float, m: float, s_y: float, s_x: float) -> float:
+    def _residual(self, z: Array, ratio: float, s_y: float, s_x: float) -> float:
         """What is left of r Sigma_x a / s_x + Sigma_y a / s_y = m d, in whitened coordinates.
 
         A class without variance along a has a cone of subgradients; the best of them counts.
         """
+        m = ratio * s_x + s_y
         left, free = -m * self._c, []
         for weight, part, s in ((1.0, self._sines, s_y), (ratio, self._cosines, s_x)):
             if s > 1e-13 * m:
@@ -186,6 +205,13 @@ class Frontier:
             u = np.where(inside, left / np.where(inside, part, 1.0), 0.0)
             left = left - part * u / max(1.0, float(np.linalg.norm(u)))
         return float(np.linalg.norm(left) / (m * np.linalg.norm(self._c)))
+
+
+def _svd(A: Array) -> tuple[Array, Array, Array]:
+    """Singular values, their left vectors, and right ones for all columns."""
+    wide = A.shape[0] < A.shape[1]
+    left, sizes, right = array_namespace(A).linalg.svd(A, full_matrices=wide)
+    return left, sizes, right
 
 
 def _sigmoids(t: float) -> tuple[float, float]:

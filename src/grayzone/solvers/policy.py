@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace, device, is_numpy_array
 from scipy.optimize import minimize
 
 from grayzone._parallel import split
@@ -49,7 +50,7 @@ class BinaryPolicy:
 
     def proba(self, F: Array) -> Array:
         """Probabilities of the actions, (n, 2)."""
-        return np.concatenate([sigmoid(-F), sigmoid(F)], axis=1)
+        return array_namespace(F).concat([sigmoid(-F), sigmoid(F)], axis=1)
 
     def losses(self, F: Array, q: Array) -> Array:
         """Log-loss of each row with target weights q (n, 2)."""
@@ -79,34 +80,47 @@ class SoftmaxPolicy:
 
     def proba(self, F: Array) -> Array:
         """Probabilities of the actions, (n, A)."""
-        e = np.exp(F - F.max(axis=1, keepdims=True))
-        return e / e.sum(axis=1, keepdims=True)
+        xp = array_namespace(F)
+        e = xp.exp(F - xp.max(F, axis=1, keepdims=True))
+        return e / xp.sum(e, axis=1, keepdims=True)
 
     def losses(self, F: Array, q: Array) -> Array:
         """Log-loss of each row with target weights q (n, A)."""
         # all terms are positive, so that losses keep their digits where they nearly vanish
-        below = F - F.max(axis=1, keepdims=True)
-        e = np.exp(below)
-        e[np.arange(len(F)), F.argmax(axis=1)] = 0.0
-        return q.sum(axis=1) * np.log1p(e.sum(axis=1)) - np.einsum("na,na->n", q, below)
+        xp = array_namespace(F)
+        below = F - xp.max(F, axis=1, keepdims=True)
+        others = _without_largest(xp.exp(below), F)
+        return xp.sum(q, axis=1) * xp.log1p(xp.sum(others, axis=1)) - xp.vecdot(q, below)
 
     def pull(self, F: Array, q: Array) -> Array:
         """Gradient of the log-losses in the scores."""
-        return q.sum(axis=1, keepdims=True) * self.proba(F) - q
+        return array_namespace(F).sum(q, axis=1, keepdims=True) * self.proba(F) - q
 
     def bend(self, F: Array, q: Array) -> Array:
         """Hessian weights of the log-losses, for the pairs of outputs."""
-        p, total = self.proba(F), q.sum(axis=1)
+        xp = array_namespace(F)
+        p, total = self.proba(F), xp.sum(q, axis=1)
         pairs = output_pairs(self.n_outputs)
-        return np.stack(
-            [total * p[:, k] * ((k == m) - p[:, m]) for k, m in pairs],
+        return xp.stack(
+            [total * p[:, k] * (float(k == m) - p[:, m]) for k, m in pairs],
             axis=1,
         )
 
     def reward_pull(self, F: Array, R: Array) -> Array:
         """Gradient in the scores of the expected rewards."""
         p = self.proba(F)
-        return p * (R - np.einsum("na,na->n", p, R)[:, None])
+        return p * (R - array_namespace(F).vecdot(p, R)[:, None])
+
+
+def _without_largest(values: Array, F: Array) -> Array:
+    """Values (n, A) with zeros in the places of the largest scores; they may be written to."""
+    xp = array_namespace(F)
+    top = xp.argmax(F, axis=1)
+    if is_numpy_array(F):
+        values[np.arange(F.shape[0]), top] = 0.0
+        return values
+    places = xp.arange(F.shape[1], device=device(F))
+    return xp.where(top[:, None] == places[None, :], 0.0, values)
 
 
 Policy = BinaryPolicy | SoftmaxPolicy

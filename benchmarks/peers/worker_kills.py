@@ -1,0 +1,171 @@
+"""Workers that are killed while a fit runs on them: the same result, to the last bit, every time.
+
+A cluster of processes on this machine, data made by Dask. In each round a worker, chosen at random,
+gets SIGKILL at a random moment of the fit. Rounds whose fit ended before that moment do not
+count and are repeated.
+
+    python -m benchmarks.peers.worker_kills
+"""
+
+import argparse
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import print_table, say, verdict, write_json
+from grayzone import TruncatedLogisticRegression
+
+ROWS, QUICK_ROWS, FEATURES, CHUNKS = 400_000, 250_000, 20, 16
+ROUNDS, QUICK_ROUNDS = 20, 3
+LONGEST = 120.0  # seconds after which a fit counts as hung
+
+Record = dict[str, Any]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Command-line arguments; those of the process by default.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.peers.worker_kills", description=__doc__.split("\n")[0]
+    )
+    add = parser.add_argument
+    add("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows, {QUICK_ROUNDS} rounds")
+    add("--workers", type=int, default=2, help="processes (default: 2)")
+    add("--seed", type=int, default=0, help="of the moments and the workers (default: 0)")
+    add("--output", type=Path, help="where to write the JSON")
+    options = parser.parse_args(argv)
+    rounds = QUICK_ROUNDS if options.quick else ROUNDS
+    found = run(QUICK_ROWS if options.quick else ROWS, rounds, options.workers, options.seed)
+    print_records(found, rounds)
+    write_json("worker_kills", found, options.output)
+    return 0
+
+
+def run(n_rows: int, rounds: int, workers: int, seed: int) -> Record:
+    """Fit undisturbed, then with a kill in each round."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    with (
+        # by default a local cluster looks 15 s after a loss whether the worker is back, and gives
+        # it up for good if it is not: also where a later kill is why
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        X, y = made(n_rows)
+        fit(X, y)  # workers import what they need
+        plain = fit(X, y)
+        say(f"undisturbed: {plain['seconds']:.2f} s, gap {plain['gap']:.1e}")
+        records: list[Record] = []
+        random.seed(seed)
+        while len(records) < rounds:
+            client.wait_for_workers(workers, timeout=60)
+            record = disturbed(cluster, X, y, random.uniform(0.0, plain["seconds"]))
+            if record["hung"] or record["in_the_fit"]:
+                record["equal"] = not record["hung"] and np.array_equal(
+                    record.pop("coef"), plain["coef"]
+                )
+                records.append(record)
+                say(f"killed after {record['moment']:.2f} s: {outcome(record)}")
+            if record["hung"]:
+                break
+    return {
+        "rows": n_rows,
+        "workers": workers,
+        "undisturbed_seconds": plain["seconds"],
+        "traffic": plain["traffic"],
+        "rounds": records,
+    }
+
+
+def made(n_rows: int) -> Any:
+    """Make rows and labels on the workers, and keep them there."""
+    import dask
+    import dask.array as da
+
+    rng = da.random.default_rng(0)
+    X = rng.normal(size=(n_rows, FEATURES), chunks=(n_rows // CHUNKS, FEATURES))
+    noise = rng.normal(size=n_rows, chunks=n_rows // CHUNKS)
+    return dask.persist(X, X @ np.linspace(-1.0, 1.0, FEATURES) + noise > 0)
+
+
+def fit(X: Any, y: Any) -> Record:
+    """Fit once."""
+    from grayzone.blocks import DaskSource
+
+    source, start = DaskSource(X, y), time.perf_counter()
+    clf = TruncatedLogisticRegression(tol=1e-9).fit(source)
+    return {
+        "seconds": time.perf_counter() - start,
+        "coef": np.column_stack([clf.coef_, clf.intercept_]),
+        "gap": clf.dual_gap_,
+        "traffic": source.traffic,
+    }
+
+
+def disturbed(cluster: Any, X: Any, y: Any, moment: float) -> Record:
+    """Fit while a worker is killed at a moment, in seconds from the beginning."""
+    found: Record = {}
+    # a thread of its own, which does not keep a process alive whose fit hangs
+    fitting = threading.Thread(target=lambda: found.update(fit(X, y)), daemon=True)
+    fitting.start()
+    fitting.join(moment)
+    in_the_fit = fitting.is_alive()
+    if in_the_fit:
+        victims = [nanny.pid for nanny in cluster.workers.values() if nanny.pid]
+        os.kill(random.choice(victims), signal.SIGKILL)
+    fitting.join(LONGEST)
+    record = {"moment": moment, "in_the_fit": in_the_fit, "hung": fitting.is_alive()}
+    if not (record["hung"] or found):
+        raise RuntimeError("A fit failed; see above.")
+    return record | {"seconds": found.get("seconds"), "coef": found.get("coef")}
+
+
+def outcome(record: Record) -> str:
+    """Say how a round ended."""
+    if record["hung"]:
+        return f"hung for {LONGEST:.0f} s"
+    return f"{'equal' if record['equal'] else 'NOT equal'}, {record['seconds']:.2f} s"
+
+
+def print_records(found: Record, rounds: int) -> None:
+    """Print all rounds, and whether each of them gave the same model."""
+    records = found["rounds"]
+    print_table(
+        f"{found['rows']:,} x {FEATURES} rows on {found['workers']} workers; undisturbed "
+        f"{found['undisturbed_seconds']:.2f} s",
+        ("round", "killed after s", "fit took s", "coefficients"),
+        [
+            [str(k), f"{r['moment']:.2f}", r["seconds"], outcome(r).split(",")[0]]
+            for k, r in enumerate(records, 1)
+        ],
+    )
+    equal, hung = sum(r["equal"] for r in records), sum(r["hung"] for r in records)
+    verdict(
+        "A worker killed in each of several fits changes nothing",
+        "met" if equal == rounds else "missed",
+        f"{equal} of {rounds} results equal to the last bit, {hung} hung",
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

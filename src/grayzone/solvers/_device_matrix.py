@@ -1,0 +1,206 @@
+"""Large positive definite kernel systems on a device: built, factorised and solved in place.
+
+Everything is matrix products on slices, which all array libraries have: a Cholesky factor of panels
+needs no second matrix beside it, so that the largest system is as large as the memory.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_cupy_array,
+    is_torch_array,
+)
+
+from grayzone.kernels import Kernel
+
+Array = Any
+
+_PANEL = 4096  # columns of a panel, whose own factor is found by the library
+_INVERTED = 2048  # rows of the diagonal blocks that are inverted for solving
+_WHOLE = 46_000  # rows up to which the library factorises at once: beyond, its indices overflow
+_TILE = 2**27  # entries of the largest temporary matrix beside the system, 1 GB
+_SPARE = 1.5e9  # bytes left for vectors, tiles and the library itself
+
+
+def free_memory(like: Array) -> float:
+    """Bytes that arrays on the device of another may still take."""
+    if is_torch_array(like) and like.device.type == "cuda":
+        import torch
+
+        free, _ = torch.cuda.mem_get_info(like.device)
+        kept = torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
+        return float(free + kept)
+    if is_cupy_array(like):
+        import cupy
+
+        with like.device:
+            free, _ = cupy.cuda.runtime.memGetInfo()
+            return float(free + cupy.get_default_memory_pool().free_bytes())
+    return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+def check_memory(n_rows: int, like: Array) -> None:
+    """Check before anything is allocated that a system of so many rows fits."""
+    needed, free = system_bytes(n_rows), free_memory(like)
+    if needed > free:
+        largest = int(max(0.0, (free - _SPARE) / 8.0) ** 0.5)
+        raise MemoryError(
+            f"An exact kernel fit of {n_rows} rows needs {needed / 1e9:.1f} GB on "
+            f"{device(like)}, where {free / 1e9:.1f} GB are free: enough for some {largest} rows. "
+            "Take fewer rows, or ImportVectorMachine, whose memory grows with the rows alone."
+        )
+
+
+def system_bytes(n_rows: int) -> float:
+    """Bytes that a system of so many rows takes, with all that is needed beside it."""
+    panels = 8.0 * n_rows * (2 * _PANEL + _INVERTED)
+    return 8.0 * n_rows**2 + min(panels, 8.0 * n_rows**2) + _SPARE
+
+
+class KernelValues:
+    """Kernel values of all pairs of rows: kept where there is room for it, else computed anew.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : array of shape (n, n_features)
+        The rows; of a precomputed kernel, its values (n, n).
+    """
+
+    def __init__(self, kernel: Kernel, X: Array) -> None:
+        self.kernel, self.X, n = kernel, X, X.shape[0]
+        self.precomputed = kernel.name == "precomputed"
+        # beside the values a system and its factor have to fit
+        fits = 3 * 8.0 * n * n + _SPARE <= free_memory(X)
+        self.kept = X if self.precomputed else (self._all() if fits else None)
+
+    def _all(self) -> Array:
+        xp, n = array_namespace(self.X), self.X.shape[0]
+        K = xp.empty((n, n), dtype=xp.float64, device=device(self.X))
+        right, step = self.kernel.right(self.X), max(1, _TILE // max(1, n))
+        for a in range(0, n, step):
+            b = min(n, a + step)
+            K[a:b, :] = self.kernel.between(self.kernel.left(self.X[a:b, :]), right)
+        return K
+
+    def product(self, coef: Array) -> Array:
+        """Kernel values times coefficients (n, k)."""
+        xp = array_namespace(coef)
+        if self.kept is not None:
+            return xp.matmul(xp.astype(self.kept, xp.float64, copy=False), coef)
+        places = xp.nonzero(xp.any(coef != 0.0, axis=1))[0]
+        right = self.kernel.right(xp.take(self.X, places, axis=0))
+        return self.kernel.product(self.X, right, xp.take(coef, places, axis=0))
+
+    def system(self, places: Array, root: Array, penalty: float) -> KernelSystem:
+        """Factorise lambda I + D K D on the rows at places, D having the diagonal ``root``."""
+        xp, m = array_namespace(root), root.shape[0]
+        whole = m == self.X.shape[0]
+        if self.kept is None:
+            X = self.X if whole else xp.take(self.X, places, axis=0)
+            return KernelSystem(_built(self.kernel, X, root, penalty))
+        K = self.kept
+        if not whole:
+            K = xp.take(xp.take(K, places, axis=0), places, axis=1)
+        return KernelSystem(_scaled(K, root, penalty))
+
+
+class KernelSystem:
+    """The factor of a positive definite matrix, of which only the lower triangle is read.
+
+    The matrix is overwritten.
+    """
+
+    def __init__(self, matrix: Array) -> None:
+        self._lower = _cholesky(matrix)
+        self._inverses = _diagonal_inverses(self._lower)
+
+    def solve(self, rhs: Array) -> Array:
+        """Solve for right-hand sides (m, k)."""
+        xp, m, L = array_namespace(rhs), rhs.shape[0], self._lower
+        x = xp.zeros_like(rhs)
+        for k, inverse in enumerate(self._inverses):
+            a, b = k * _INVERTED, min(m, (k + 1) * _INVERTED)
+            x[a:b, :] = xp.matmul(inverse, rhs[a:b, :] - xp.matmul(L[a:b, :a], x[:a, :]))
+        for k in range(len(self._inverses) - 1, -1, -1):
+            a, b = k * _INVERTED, min(m, (k + 1) * _INVERTED)
+            left = x[a:b, :] - xp.matmul(L[b:, a:b].T, x[b:, :])
+            x[a:b, :] = xp.matmul(self._inverses[k].T, left)
+        return x
+
+
+def _built(kernel: Kernel, X: Array, root: Array, penalty: float) -> Array:
+    """Lower triangle of lambda I + D K D; what is above the diagonal is arbitrary."""
+    xp, m = array_namespace(root), root.shape[0]
+    B = xp.empty((m, m), dtype=xp.float64, device=device(root))
+    right, step = kernel.right(X), max(1, min(_PANEL, _TILE // max(1, m)))
+    for a in range(0, m, step):
+        b = min(m, a + step)
+        rows = kernel.between(kernel.left(X[a:b, :]), right[:b, :])
+        B[a:b, :b] = rows * root[a:b, None] * root[None, :b]
+    _add_diagonal(B, penalty)
+    return B
+
+
+def _scaled(K: Array, root: Array, penalty: float) -> Array:
+    """Give lambda I + D K D from all values of K."""
+    B = K * root[:, None]
+    B *= root[None, :]
+    _add_diagonal(B, penalty)
+    return B
+
+
+def _add_diagonal(B: Array, value: float) -> None:
+    xp, m = array_namespace(B), B.shape[0]
+    for a in range(0, m, _INVERTED):
+        b = min(m, a + _INVERTED)
+        B[a:b, a:b] += value * xp.eye(b - a, dtype=B.dtype, device=device(B))
+
+
+def _cholesky(B: Array) -> Array:
+    """Lower factor in the place of B, whose upper triangle stays arbitrary."""
+    xp, m = array_namespace(B), B.shape[0]
+    if m <= _WHOLE and 2.0 * 8.0 * m * m + _SPARE <= free_memory(B) + 8.0 * m * m:
+        return xp.linalg.cholesky(B)
+    for a in range(0, m, _PANEL):
+        b = min(m, a + _PANEL)
+        lower = xp.linalg.cholesky(B[a:b, a:b])
+        B[a:b, a:b] = lower
+        if b == m:
+            break
+        panel = xp.matmul(B[b:, a:b], _inverse(lower).T)
+        B[b:, a:b] = panel
+        for c in range(b, m, 2 * _PANEL):
+            d = min(m, c + 2 * _PANEL)
+            B[c:, c:d] -= xp.matmul(panel[c - b :, :], panel[c - b : d - b, :].T)
+    return B
+
+
+def _diagonal_inverses(L: Array) -> list[Array]:
+    xp, m = array_namespace(L), L.shape[0]
+    whole = m // _INVERTED
+    starts = [k * _INVERTED for k in range(whole)]
+    inverses: list[Array] = []
+    if whole:
+        stacked = xp.stack([L[a : a + _INVERTED, a : a + _INVERTED] for a in starts])
+        inverses = list(xp.unstack(_inverse(stacked)))
+    if whole * _INVERTED < m:
+        inverses.append(_inverse(L[whole * _INVERTED :, whole * _INVERTED :]))
+    return inverses
+
+
+def _inverse(L: Array) -> Array:
+    """Inverse of lower triangular matrices, of which only that triangle is read."""
+    xp = array_namespace(L)
+    # beyond the standard, and many times faster where a library has it
+    solve = getattr(xp.linalg, "solve_triangular", None)
+    if solve is None:
+        return xp.linalg.inv(xp.tril(L))
+    eye = xp.eye(L.shape[-1], dtype=L.dtype, device=device(L))
+    return solve(L, xp.broadcast_to(eye, L.shape), upper=False)

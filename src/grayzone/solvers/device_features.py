@@ -1,0 +1,81 @@
+"""A kernel problem of several classes as a linear one, on a device: features from eigenvectors.
+
+K = LL', the columns of L being eigenvectors times roots of their eigenvalues: criterion (8) in n
+rows and as many features as K has rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from grayzone.blocks import HeldSource, LabelledBlocks, Rows
+from grayzone.kernels import Kernel
+from grayzone.solvers._device_matrix import check_memory
+from grayzone.solvers._frame import Frame
+from grayzone.solvers._loop import Record, Status
+from grayzone.solvers.by_blocks import minimise_by_blocks, row_duals
+from grayzone.solvers.features import indefinite
+
+Array = Any
+
+_RANK = 2e-16  # eigenvalues below so much of the largest, a row, are rounding errors
+_INDEFINITE = 1e-6
+
+
+def fit_in_features(
+    kernel: Kernel,
+    rows: Rows,
+    frame: Frame,
+    tol: float,
+    max_iter: int,
+    callback: Callable[[Record], bool | None] | None,
+) -> tuple[Array, Array, Array, float, float, Status, int]:
+    """Minimise criterion (8) over the functions of a kernel, for any number of classes.
+
+    Returns
+    -------
+    multipliers, duals, intercept, objective, gap, status, n_iter : tuple
+        Objective and gap are those of the function that the duals (n, Q) span.
+    """
+    check_memory(2 * rows.X.shape[0], rows.weight)
+    L = _features(kernel, rows.X)
+    xp, codes = array_namespace(L), rows.codes
+    mass = [float(xp.sum(xp.where(codes == k, rows.weight, 0.0))) for k in range(frame.n_classes)]
+    labelled = LabelledBlocks(HeldSource(L, codes, rows.weight), *_census(mass, L.shape[0]))
+    found = minimise_by_blocks(labelled, frame, tol=tol, max_iter=max_iter, callback=callback)
+    problem = frame.problem(Rows(L, codes, rows.weight, 0))
+    multipliers, duals = row_duals(problem, found)
+    rank = L.shape[1]
+    coef = -problem.design.gradient(rows.weight[:, None] * duals)[:, :rank] / frame.penalty
+    intercept = xp.zeros_like(coef[:, 0])
+    if frame.fit_intercept:
+        intercept = found.coef[:, rank]
+    scores = xp.matmul(L, coef.T) + intercept
+    distance = problem.margins.fenchel_young(problem.loss, scores, duals)
+    loss = problem.loss.value(problem.margins.margin(scores))
+    norm = 0.5 * frame.penalty * float(xp.sum(coef * coef))
+    objective = float(xp.sum(rows.weight * loss)) + norm
+    gap = float(xp.sum(rows.weight * distance)) / objective
+    return multipliers, duals, intercept, objective, gap, found.status, found.n_iter
+
+
+def _features(kernel: Kernel, X: Array) -> Array:
+    xp = array_namespace(X)
+    K = xp.astype(X, xp.float64) if kernel.name == "precomputed" else kernel(X, X)
+    values, vectors = xp.linalg.eigh(0.5 * (K + K.T))
+    largest = float(xp.max(xp.abs(values)))
+    least = float(xp.min(values))
+    if least < -_INDEFINITE * largest:
+        raise indefinite(f"it has an eigenvalue of {least:.2e}, the largest being {largest:.2e}")
+    kept = xp.nonzero(values > _RANK * X.shape[0] * largest)[0]
+    return xp.take(vectors, kept, axis=1) * xp.sqrt(xp.take(values, kept))
+
+
+def _census(mass: list[float], n_rows: int) -> tuple[Array, Array, Array, Array]:
+    """Classes, counts, masses and factors of rows whose weights are all that is known."""
+    K = len(mass)
+    return np.arange(K), np.full(K, -(-n_rows // K)), np.array(mass), np.ones(K)

@@ -1,0 +1,444 @@
+r"""Newton's method on the kernel matrix itself, for devices that factorise large matrices fast.
+
+The kink of the truncated loss is rounded off on a width :math:`\mu`: its slope rises linearly from
+0 at :math:`F - \mu/2`. A Newton step then is one system in the rows whose slope can change, the
+*band* around the kink and the logarithmic rows; saturated rows drop out. With the model
+:math:`w(c + \omega u)` of the slopes, :math:`\lambda a = y\,w\,(c + \omega u)` and
+:math:`u = -y(Ka + b)`,
+
+.. math:: (\lambda I + D K D) v = D (y c/\omega - b), \qquad a = D v, \quad D = \sqrt{w\omega},
+
+whose right-hand side knows nothing of where a row of the band is now: only to which part it
+belongs. So when the width shrinks, the parts are kept, and one step leads to where the multipliers,
+which hardly change, put every row. The width goes down until the certificate is good enough: the
+gap is a fraction of it. (Starting from the solution of a part of the rows does not help: with a
+kernel the others have too much to say of their own.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace, device
+
+from grayzone.kernels import Kernel
+from grayzone.losses import TruncatedLogistic, sigmoid, softplus
+from grayzone.solvers._device_matrix import KernelValues, check_memory
+from grayzone.solvers._loop import Record, Status
+
+Array = Any
+
+_FIRST_WIDTH, _NARROWER = 4.0, 0.3  # of the rounded kink, and the factor from one to the next
+_SETTLED = 0.02  # width from which on rows hardly change parts
+_AHEAD = 0.1  # gap, in widths of the kink, at which the kink gets narrower
+_PATIENCE = 30  # steps without progress
+_SPREAD = 30.0  # ratio of the weights' changes up to which a factor still serves
+_SMALL = 0.01  # of the kernel's diagonal: what is smaller changes systems little
+_INNER, _PRODUCTS = 1e-3, 16  # accuracy of systems solved with a factor of another, most products
+_SEARCHES = 30  # evaluations along a step
+
+
+@dataclass(frozen=True)
+class KernelRows:
+    """Rows of two classes seen through a kernel, on one device.
+
+    For a precomputed kernel X holds its values (n, n).
+    """
+
+    kernel: Kernel
+    X: Array
+    y: Array  # (n,), -1 and 1
+    weight: Array
+    floor: Array
+    penalty: float
+    fit_intercept: bool
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.y.shape[0])
+
+    @cached_property
+    def values(self) -> KernelValues:
+        """Kernel values of all pairs."""
+        return KernelValues(self.kernel, self.X)
+
+    @cached_property
+    def scale(self) -> float:
+        """A small share of the kernel's diagonal."""
+        xp = array_namespace(self.y)
+        return _SMALL * float(xp.mean(self.kernel.diagonal(self.X)))
+
+    def function(self, coef: Array) -> Array:
+        """Function that coefficients (n,) span, on all rows."""
+        return self.values.product(coef[:, None])[:, 0]
+
+
+class _Parts(NamedTuple):
+    """Which rows are in the band around the kink, and which are logarithmic."""
+
+    band: Array
+    log: Array
+
+
+class _Point(NamedTuple):
+    """Coefficients of the kernel functions, intercept, and the scores of all rows."""
+
+    coef: Array
+    intercept: Array
+    scores: Array
+
+
+class DeviceSolution(NamedTuple):
+    """A function that its duals span, with its certificate."""
+
+    duals: Array  # multipliers of the margins, of unit-weight losses (n,)
+    coef: Array
+    intercept: float
+    objective: float
+    gap: float
+    status: Status
+    n_iter: int
+
+
+class _Rounded:
+    """The truncated loss with its kink rounded off on a width; 0 leaves it as it is."""
+
+    def __init__(self, floor: Array, width: float) -> None:
+        xp = array_namespace(floor)
+        self.bounded = xp.isfinite(floor)
+        floor = xp.where(self.bounded, floor, 0.0)
+        self.width = width
+        self.low, self.high = floor - 0.5 * width, floor + 0.5 * width
+        self.top = sigmoid(self.high)
+
+    def parts(self, u: Array) -> _Parts:
+        """Parts that margins fall into."""
+        above = ~self.bounded | (u > self.high)
+        return _Parts(self.bounded & ~above & (u > self.low), above)
+
+    def value(self, u: Array) -> Array:
+        """Loss of each margin."""
+        xp = array_namespace(u)
+        parts = self.parts(u)
+        inside = xp.clip(u - self.low, min=0.0) / max(self.width, 1e-300)
+        inside = xp.clip(inside, max=1.0)
+        bent = softplus(self.high) - 0.5 * self.width * self.top * (1.0 - inside * inside)
+        return xp.where(parts.log, softplus(u), bent)
+
+    def slope(self, u: Array) -> Array:
+        """Derivative."""
+        xp = array_namespace(u)
+        parts = self.parts(u)
+        bent = self.top * (u - self.low) / max(self.width, 1e-300)
+        return xp.where(parts.log, sigmoid(u), xp.where(parts.band, bent, 0.0))
+
+    def model(self, u: Array, parts: _Parts) -> tuple[Array, Array]:
+        """Slope c + omega u of each row: that of its part, tangent where it is logarithmic."""
+        xp = array_namespace(u)
+        at = xp.where(self.bounded, xp.maximum(u, self.high), u)
+        e = xp.exp(-xp.abs(at))
+        bend = e / (1.0 + e) ** 2
+        steep = self.top / max(self.width, 1e-300)
+        omega = xp.where(parts.log, bend, xp.where(parts.band, steep, 0.0))
+        rise = xp.where(parts.log, sigmoid(at) - bend * at, -steep * self.low)
+        return xp.where(parts.band | parts.log, rise, 0.0), omega
+
+
+def fit_on_device(
+    rows: KernelRows,
+    *,
+    tol: float,
+    max_iter: int,
+    start: _Point | None = None,
+    callback: Callable[[Record], bool | None] | None = None,
+) -> DeviceSolution:
+    """Minimise criterion (8) over the functions of a kernel.
+
+    Parameters
+    ----------
+    rows : KernelRows
+        The problem.
+    tol : float
+        Relative duality gap asked for.
+    max_iter : int
+        Most Newton steps.
+    start : tuple of coefficients (n,), intercept and scores (n,), optional
+        Where to start; by default the class priors.
+    callback : callable, optional
+        Told of each certificate; a true answer ends the fit.
+
+    Returns
+    -------
+    solution : DeviceSolution
+        The function, and the gap between it and its duals.
+    """
+    check_memory(rows.n_rows, rows.y)
+    start = _prior(rows) if start is None else start
+    return _Newton(rows, tol, max_iter, callback).run(start)
+
+
+class _Model(NamedTuple):
+    """Slopes (n,) of all rows, y (c + omega u), and their weights."""
+
+    rise: Array  # y c
+    weight: Array  # w omega
+    omega: Array
+
+
+class _Factor:
+    """A system that is factorised, and those near it that are solved with its help.
+
+    In the coefficients a the system is (K + lambda W) a = r, W the inverse of w omega: the factor
+    of an earlier W is a preconditioner whose quality is the ratio of the two. A product with K and
+    a solution cost a hundredth of a factor.
+    """
+
+    def __init__(self, rows: KernelRows, model: _Model) -> None:
+        xp = array_namespace(model.weight)
+        self.rows, self.weight = rows, model.weight
+        self.places = xp.nonzero(model.weight > 0)[0]
+        self.root = xp.sqrt(xp.take(model.weight, self.places))
+        self.system = rows.values.system(self.places, self.root, rows.penalty)
+        self.per_intercept: Array | None = None
+
+    def _precondition(self, r: Array) -> Array:
+        xp = array_namespace(r)
+        some = self.root[:, None] * xp.take(r, self.places, axis=0)
+        solved = self.root[:, None] * self.system.solve(some)
+        return _scattered(solved, self.places, r.shape[0])
+
+    def _rhs(self, model: _Model) -> Array:
+        """Right-hand sides: the slopes', and that of the intercept."""
+        xp = array_namespace(model.rise)
+        used = model.weight > 0
+        first = xp.where(used, model.rise / xp.where(used, model.omega, 1.0), 0.0)
+        return xp.stack([first, xp.astype(used, xp.float64)], axis=1)
+
+    def solved(self, model: _Model) -> Array:
+        """Solution (n, 2) of the system that was factorised."""
+        solved = self._precondition(self._rhs(model))
+        self.per_intercept = solved[:, 1]
+        return solved
+
+    def serves(self, model: _Model) -> bool:
+        """Whether the factor is near enough to another system of the same rows."""
+        xp = array_namespace(model.weight)
+        used = self.weight > 0
+        if bool(xp.any(used != (model.weight > 0))):
+            return False
+        # beside K, a small lambda W hardly counts, whatever it was before
+        before, now = (
+            self.rows.scale + self.rows.penalty / xp.where(used, w, 1.0)
+            for w in (self.weight, model.weight)
+        )
+        ratio = now / before
+        return float(xp.max(ratio)) / float(xp.min(ratio)) <= _SPREAD
+
+    def improved(self, model: _Model, start: _Point) -> Array | None:
+        """Solve another system by conjugate gradients; None where that takes too many steps."""
+        xp, penalty, values = array_namespace(start.coef), self.rows.penalty, self.rows.values
+
+        used = (model.weight > 0)[:, None]
+        ridge = xp.where(used, penalty / xp.where(used, model.weight[:, None], 1.0), 0.0)
+
+        def times(v: Array) -> Array:
+            return xp.where(used, values.product(v), 0.0) + ridge * v
+
+        # where the last step led, intercept and all, so that little is left to solve for
+        slopes = start.coef + start.intercept * self.per_intercept
+        x = xp.where(used, xp.stack([slopes, self.per_intercept], axis=1), 0.0)
+        r = self._rhs(model) - times(x)
+        z = self._precondition(r)
+        p, rz = z, xp.sum(r * z, axis=0)
+        goal = _INNER**2 * rz
+        for _ in range(_PRODUCTS):
+            q = times(p)
+            step = rz / xp.clip(xp.sum(p * q, axis=0), min=1e-300)
+            x, r = x + step * p, r - step * q
+            z = self._precondition(r)
+            rz, before = xp.sum(r * z, axis=0), rz
+            if bool(xp.all(rz <= goal)):
+                self.per_intercept = x[:, 1]
+                return x
+            p = z + (rz / xp.clip(before, min=1e-300)) * p
+        return None
+
+
+class _Newton:
+    """One fit: Newton steps for ever narrower kinks, each of them certified."""
+
+    def __init__(
+        self,
+        rows: KernelRows,
+        tol: float,
+        max_iter: int,
+        callback: Callable[[Record], bool | None] | None = None,
+    ) -> None:
+        self.rows, self.tol, self.max_iter, self.callback = rows, tol, max_iter, callback
+        self.n_iter = 0
+        self.factor: _Factor | None = None
+        self.xp = array_namespace(rows.y)
+        self.has_kinks = bool(self.xp.any(self.xp.isfinite(rows.floor)))
+        self.began = time.perf_counter()
+
+    def run(self, point: _Point) -> DeviceSolution:
+        """Step until the certificate is good enough."""
+        width, narrower = _FIRST_WIDTH if self.has_kinks else 0.0, _NARROWER
+        loss, parts, idle = _Rounded(self.rows.floor, width), None, 0
+        best, status = certified(self.rows, point), Status.MAX_ITER
+        while self.n_iter < self.max_iter:
+            point = self._step(point, loss, parts)
+            found = certified(self.rows, point)
+            idle = 0 if found.gap < best.gap else idle + 1
+            best = found if found.gap < best.gap else best
+            stop = self._tell(found)
+            if best.gap <= self.tol:
+                status = Status.CONVERGED
+                break
+            if stop or idle > _PATIENCE or not isfinite(found.objective):
+                status = Status.STOPPED if stop else Status.STALLED
+                break
+            if self.has_kinks and found.gap <= _AHEAD * width:
+                # one step was enough for a narrow kink: the parts are settled, and the next width
+                # may be much smaller
+                settled = parts is not None and width < _SETTLED
+                narrower = narrower**2 if settled else _NARROWER
+                parts = loss.parts(-self.rows.y * point.scores)
+                width *= narrower
+                loss = _Rounded(self.rows.floor, width)
+            else:
+                parts = None
+        return best._replace(status=status, n_iter=self.n_iter)
+
+    def _tell(self, found: DeviceSolution) -> bool:
+        if self.callback is None:
+            return False
+        active = int(self.xp.sum(self.xp.astype(found.duals > 0, self.xp.int64)))
+        seconds = time.perf_counter() - self.began
+        return bool(self.callback(Record(self.n_iter, found.objective, found.gap, active, seconds)))
+
+    def _step(self, point: _Point, loss: _Rounded, parts: _Parts | None) -> _Point:
+        """Go to the solution of the model, or part of the way.
+
+        Right after the kink got narrower the parts are still those of the wider one; where these
+        do not lead down, they are those of the margins.
+        """
+        value = self._value(point, loss)
+        if parts is not None:
+            trial = self._solved(point, loss, parts)
+            if self._value(trial, loss) < value:
+                return trial
+        trial = self._solved(point, loss, loss.parts(-self.rows.y * point.scores))
+        return self._searched(point, trial, loss)
+
+    def _solved(self, point: _Point, loss: _Rounded, parts: _Parts) -> _Point:
+        """Solution of the model of these parts."""
+        xp, rows = self.xp, self.rows
+        self.n_iter += 1
+        rise, omega = loss.model(-rows.y * point.scores, parts)
+        model = _Model(rows.y * rise, rows.weight * omega, omega)
+        solved = None
+        if self.factor is not None and self.factor.serves(model):
+            solved = self.factor.improved(model, point)
+        if solved is None:
+            self.factor = _Factor(rows, model)
+            solved = self.factor.solved(model)
+        coef, per_intercept = solved[:, 0], solved[:, 1]
+        intercept = xp.zeros_like(rows.y[0])
+        if rows.fit_intercept:
+            intercept = xp.sum(coef) / xp.sum(per_intercept)
+            coef = coef - intercept * per_intercept
+        return _Point(coef, intercept, rows.function(coef) + intercept)
+
+    def _value(self, point: _Point, loss: _Rounded) -> float:
+        u = -self.rows.y * point.scores
+        norm = self.xp.sum(point.coef * (point.scores - point.intercept))
+        fit = self.xp.sum(self.rows.weight * loss.value(u))
+        return float(fit + 0.5 * self.rows.penalty * norm)
+
+    def _searched(self, point: _Point, trial: _Point, loss: _Rounded) -> _Point:
+        """Go to the least value on the way to the trial: a search costs next to nothing here."""
+        xp, rows = self.xp, self.rows
+        change = _Point(*(b - a for a, b in zip(point, trial, strict=True)))
+        w = rows.y * rows.weight
+        norm = change.scores - change.intercept
+        linear = rows.penalty * float(xp.sum(point.coef * norm))
+        square = rows.penalty * float(xp.sum(change.coef * norm))
+
+        def slope(t: float) -> float:
+            u = -rows.y * (point.scores + t * change.scores)
+            return linear + t * square - float(xp.sum(w * loss.slope(u) * change.scores))
+
+        t = _least(slope)
+        return _Point(*(a + t * d for a, d in zip(point, change, strict=True)))
+
+
+def _least(slope: Callable[[float], float]) -> float:
+    """Place in (0, 1] where the slope of a convex function changes its sign, else 1."""
+    low, high, at_low, at_high = 0.0, 1.0, slope(0.0), slope(1.0)
+    if not at_high > 0.0 or not at_low < 0.0:
+        return 1.0
+    for _ in range(_SEARCHES):
+        # regula falsi, of the kind that halves the value at the end that stays
+        t = low + (high - low) * at_low / (at_low - at_high)
+        here = slope(t)
+        if abs(here) <= 1e-3 * abs(at_low):
+            return t
+        if here < 0:
+            low, at_low, at_high = t, here, 0.5 * at_high
+        else:
+            high, at_high, at_low = t, here, 0.5 * at_low
+    return t
+
+
+def _scattered(values: Array, places: Array, n: int) -> Array:
+    """Rows of values (m, k) at places, which ascend, of an array (n, k) of zeros."""
+    xp = array_namespace(values)
+    m = values.shape[0]
+    if m == n:
+        return values
+    if m == 0:
+        return xp.zeros((n, values.shape[1]), dtype=xp.float64, device=device(values))
+    every = xp.arange(n, dtype=places.dtype, device=device(places))
+    at = xp.clip(xp.searchsorted(places, every), max=m - 1)
+    there = xp.take(places, at) == every
+    return xp.where(there[:, None], xp.take(values, at, axis=0), 0.0)
+
+
+def certified(rows: KernelRows, point: _Point) -> DeviceSolution:
+    """Certify by the duals that the coefficients are: P - D is their Fenchel-Young loss."""
+    xp = array_namespace(rows.y)
+    w, y = rows.weight, rows.y
+    duals = xp.clip(rows.penalty * y * point.coef / xp.where(w > 0, w, 1.0), min=0.0, max=1.0)
+    if rows.fit_intercept:
+        up = xp.sum(xp.where(y > 0, w * duals, 0.0))
+        down = xp.sum(xp.where(y > 0, 0.0, w * duals))
+        least = xp.minimum(up, down)
+        factor = least / xp.clip(xp.where(y > 0, up, down), min=1e-300)
+        duals = xp.where(duals > 0, duals * factor, 0.0)
+    coef = y * w * duals / rows.penalty
+    function = rows.function(coef)
+    u = -y * (function + point.intercept)
+    loss = TruncatedLogistic(rows.floor)
+    gap = float(xp.sum(w * loss.fenchel_young(u, duals)))
+    norm = 0.5 * rows.penalty * float(xp.sum(coef * function))
+    objective = float(xp.sum(w * loss.value(u))) + norm
+    relative = gap / objective if objective > 0 else float("inf")
+    return DeviceSolution(
+        duals, coef, float(point.intercept), objective, relative, Status.MAX_ITER, 0
+    )
+
+
+def _prior(rows: KernelRows) -> _Point:
+    xp = array_namespace(rows.y)
+    zeros, intercept = xp.zeros_like(rows.y), xp.zeros_like(rows.y[0])
+    if rows.fit_intercept:
+        up = xp.sum(xp.where(rows.y > 0, rows.weight, 0.0))
+        intercept = xp.log(up / xp.sum(xp.where(rows.y > 0, 0.0, rows.weight)))
+    return _Point(zeros, intercept, zeros + intercept)

@@ -141,9 +141,9 @@ def _peak_memory_here(
         gc.collect()
         _return_free_memory()
         _forget_peak()
-        before, peak_before = _resident_bytes("VmRSS"), _resident_bytes("VmHWM")
+        before, peak_before = resident_bytes("VmRSS"), resident_bytes("VmHWM")
         contender.fit(contender.prepare(X, y))
-    peak = _resident_bytes("VmHWM")
+    peak = resident_bytes("VmHWM")
     arrays = (X.data, X.indices, X.indptr) if hasattr(X, "indptr") else (X,)
     return {
         "extra_bytes": peak - before,
@@ -152,7 +152,8 @@ def _peak_memory_here(
     }
 
 
-def _resident_bytes(field: str) -> int:
+def resident_bytes(field: str) -> int:
+    """Return the resident size of this process: "VmRSS" now, "VmHWM" at its highest."""
     # Not `ru_maxrss`: a process inherits that one from its parent, however large the parent was.
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):

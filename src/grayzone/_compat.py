@@ -86,18 +86,16 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) 
 
 def check_same_place(estimator: Any, X: Any, fitted: Array, method: str) -> None:
     """Check that X is an array of the kind, and on the device, that the model was fitted on."""
-    if not get_config()["array_api_dispatch"]:
-        return
     here = X if is_elsewhere(X) else np.empty(0)
-    there = fitted if is_elsewhere(fitted) else np.empty(0)
-    spaces = [array_namespace(a) for a in (here, there)]
-    if spaces[0] == spaces[1] and device(here) == device(there):
+    spaces = [array_namespace(a) for a in (here, fitted)]
+    if spaces[0] == spaces[1] and device(here) == device(fitted):
         return
+    turned_off = "" if get_config()["array_api_dispatch"] else " (array_api_dispatch is off)"
     raise ValueError(
         f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and "
-        f"the same device as those passed to fit(): got {spaces[0].__name__} on {device(here)}, "
-        f"fitted with {spaces[1].__name__} on {device(there)}. grayzone.arrays.move_to moves a "
-        "fitted model."
+        f"the same device as those passed to fit(): got {spaces[0].__name__} on {device(here)}"
+        f"{turned_off}, fitted with {spaces[1].__name__} on {device(fitted)}. "
+        "grayzone.arrays.move_to moves a fitted model."
     )
 
 

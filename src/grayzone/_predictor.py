@@ -236,6 +236,7 @@ class SupportVectorClassifier(FunctionClassifier):
         if "_fit_X" not in vars(self):
             raise AttributeError(
                 "support_vectors_ is read from the training data, which a linear model does not "
-                "keep when pickled; index your data with support_ instead."
+                "keep when it is pickled or moved, nor when it is fitted to blocks; index your "
+                "data with support_ where there is one."
             )
         return rows_of(self._fit_X, self.support_)

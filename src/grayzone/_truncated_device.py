@@ -37,7 +37,7 @@ class _Found(NamedTuple):
     n_iter: int
 
 
-class _Shown(NamedTuple):
+class Shown(NamedTuple):
     """All that choosing a kernel needs to see of the rows."""
 
     X: Array
@@ -49,7 +49,7 @@ def fit_kernel(estimator: Any, labelled: LabelledBlocks, report: Report | None) 
     assert isinstance(labelled.source, HeldSource)
     rows = encoded(labelled.source.block, labelled.classes, labelled.factors)
     plain = encoded(labelled.source.block, labelled.classes, np.ones(len(labelled.classes)))
-    kernel = kernel_of(estimator, _Shown(rows.X, plain.weight))
+    kernel = kernel_of(estimator, Shown(rows.X, plain.weight))
     floors, ceilings = estimator._saturation()
     frame = Frame(floors, 1.0 / estimator.C, estimator.fit_intercept)
     options = {

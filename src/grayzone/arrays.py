@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from grayzone._compat import moved
 from grayzone._validation import as_numpy
 
 Array = Any
+Convert = Callable[[Array], Array]
 
 
 def move_to(estimator: Any, like: Array) -> Any:
@@ -29,6 +32,9 @@ def move_to(estimator: Any, like: Array) -> Any:
     -------
     moved : estimator
         The copy. Labels that are no numbers stay in NumPy, the only library that has strings.
+        Estimators inside of it, the steps of a pipeline, are moved as well; what was given as a
+        parameter stays as it is. Like a pickled one, the copy of a linear model has no training
+        data, and so no ``support_vectors_``.
 
     See Also
     --------
@@ -79,14 +85,34 @@ def to_numpy(estimator: Any) -> Any:
     return _converted(estimator, as_numpy)
 
 
-def _converted(estimator: Any, convert: Any) -> Any:
+def _converted(estimator: Any, convert: Convert) -> Any:
     result = copy.copy(estimator)
-    for name, value in vars(estimator).items():
-        if is_array_api_obj(value) and _is_numeric(value):
-            setattr(result, name, convert(value))
-        elif hasattr(value, "get_params") and hasattr(value, "fit"):
-            setattr(result, name, _converted(value, convert))
+    given = estimator.get_params(deep=False)
+    # what a copy leaves out, like the training data of a linear model, need not travel
+    for name, value in vars(result).items():
+        # parameters stay as they were given, but estimators among them may be fitted
+        vars(result)[name] = _value(value, _same if name in given else convert, convert)
     return result
+
+
+def _value(value: Any, convert: Convert, inside: Convert) -> Any:
+    """Convert arrays, also those in containers and data classes; ``inside`` is for estimators."""
+    if is_array_api_obj(value):
+        return convert(value) if _is_numeric(value) else value
+    if hasattr(value, "get_params") and hasattr(value, "fit") and not isinstance(value, type):
+        return _converted(value, inside)
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {f.name: _value(getattr(value, f.name), convert, inside) for f in fields(value)}
+        return replace(value, **parts)
+    if isinstance(value, dict):
+        return {name: _value(part, convert, inside) for name, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_value(part, convert, inside) for part in value)
+    return value
+
+
+def _same(values: Array) -> Array:
+    return values
 
 
 def _is_numeric(values: Array) -> bool:

@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
+from array_api_compat import is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -18,11 +18,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from grayzone._compat import is_elsewhere, moved
+from grayzone._compat import check_same_place, is_elsewhere, moved
 from grayzone._costs import Costs, has_threshold, threshold_of
 from grayzone._html import FittedSummary
 from grayzone._predictor import labels_at
 from grayzone._validation import Floats, all_or_nothing, as_numpy
+from grayzone.blocks import refuse_blocks
 from grayzone.decision import (
     action_costs,
     action_labels,
@@ -134,13 +135,14 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         self.undecided_label = undecided_label
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the classifier and work out the costs of its decisions.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data, as the wrapped classifier takes it.
+            Training data, as the wrapped classifier takes it, but neither blocks nor Dask: fit
+            the classifier to those, and wrap it in a :class:`~sklearn.frozen.FrozenEstimator`.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -155,6 +157,12 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         self : BayesDecisionClassifier
             The fitted object.
         """
+        refuse_blocks(
+            self,
+            X,
+            "Fit the classifier to blocks first; then wrap it in sklearn.frozen.FrozenEstimator, "
+            "and give this one a sample of the rows, for the class frequencies.",
+        )
         self._check_target(y)
         params = self._routed_fit_params(sample_weight, fit_params)
         estimator = clone(self.estimator).fit(X, y, **params)
@@ -178,7 +186,8 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         self.actions_ = _placed(
             actions, X if is_elsewhere(X) and not frozen else estimator.classes_
         )
-        self._home = None if frozen else _home(X)
+        # empty: an array that moves with the others (grayzone.arrays) and says where they are
+        self._home = None if frozen else _placed(np.empty(0), X if is_elsewhere(X) else None)
         self.estimator_ = estimator
         return self
 
@@ -291,11 +300,9 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
     def _respond(self, method: str, X: Any, *, caller: str) -> Any:
         """Call a method of the fitted classifier on data of the library it was fitted with."""
         check_is_fitted(self)
-        if self._home is not None and self._home != _home(X):
-            raise ValueError(
-                f"Inputs passed to {type(self).__name__}.{caller}() must use the same namespace "
-                f"and the same device as those passed to fit(): {self._home}; got {_home(X)}."
-            )
+        refuse_blocks(self, X, f"Call {caller} on one block after the other.")
+        if self._home is not None:
+            check_same_place(self, X, self._home, caller)
         return getattr(self.estimator_, method)(X)
 
     @property
@@ -370,13 +377,6 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
             tags.classifier_tags = deepcopy(inner.classifier_tags)
             tags.classifier_tags.multi_label = False  # one decision per row
         return tags
-
-
-def _home(X: Any) -> tuple[str, str]:
-    """Return the array library and device scikit-learn computes in when it is given X."""
-    if not is_elsewhere(X):
-        return "numpy", "cpu"
-    return array_namespace(X).__name__, str(device(X))
 
 
 def _placed(actions: NDArray[Any], like: Any) -> Any:

@@ -211,14 +211,16 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
-            Training data; with a precomputed kernel, its values for all pairs of rows. Blocks are
-            a :class:`grayzone.blocks.Source`, which brings labels and weights; candidates are then
-            drawn from some thousands of its rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
+        X : {array-like, sparse matrix, Source, Dask array or frame} of shape (n_samples, n_features)
+            Training data; with a precomputed kernel, its values for all pairs of rows. Arrays of
+            other libraries stay where they are under scikit-learn's ``array_api_dispatch``, and so
+            do fitted attributes. Blocks are a :class:`grayzone.blocks.Source`; of them and of Dask,
+            candidates are drawn from some thousands of rows. All attributes are set,
+            whatever X is.
+        y : array-like of shape (n_samples,), default=None
+            Class labels; None beside blocks, which bring theirs.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row's loss.
+            Weight of each row's loss; None beside blocks.
 
         Returns
         -------

@@ -17,7 +17,7 @@ from grayzone._predictor import FunctionClassifier
 from grayzone._splits import check_fraction, split_rows
 from grayzone._training import label_rows
 from grayzone._validation import all_or_nothing, check_weights
-from grayzone.blocks import Source
+from grayzone.blocks import refuse_blocks
 from grayzone.import_vector import ImportVectorMachine, Machine
 
 Array = Any
@@ -224,10 +224,12 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
         model._check_parameters()
         check_fraction(self.validation_fraction)
         self._forget()
-        if isinstance(X, Source):
-            raise ValueError(
-                "ImportVectorMachineCV is for rows in memory; fit an ImportVectorMachine to blocks."
-            )
+        refuse_blocks(
+            self,
+            X,
+            "Cross-validate on a sample of the rows, then fit ImportVectorMachine with the C_ that "
+            "was chosen to all blocks.",
+        )
         X, y = validate_data(self, X, y, **self._accepted())
         if sample_weight is not None:
             sample_weight = check_weights(sample_weight, len(y))

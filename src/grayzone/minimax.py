@@ -25,7 +25,8 @@ from grayzone._parallel import own_threads
 from grayzone._predictor import labels_at, rows_of
 from grayzone._training import Labelled, kernel_of, label_rows
 from grayzone._validation import all_or_nothing, as_numpy, check_choice, check_number
-from grayzone.blocks import Source
+from grayzone.blocks import refuse_blocks
+from grayzone.blocks._predict import lazily
 from grayzone.designs import as_design
 from grayzone.kernels import NAMES
 from grayzone.solvers.features import indefinite, pivoted_factor
@@ -38,6 +39,10 @@ Array = Any
 _LEAST_POWER = 1e-10
 # Features up to which covariances on a device are decomposed here: too few to keep one busy.
 _DECOMPOSED_HERE = 512
+INSTEAD_OF_BLOCKS = (
+    "It needs all rows at once: give it an array, or fit blocks by TruncatedLogisticRegression, "
+    "TightBoundLogisticRegression or ImportVectorMachine."
+)
 _RATIOS = np.linspace(-24.0, 24.0, 145)  # logarithms of kappa_x / kappa_y that are looked at first
 
 
@@ -57,6 +62,7 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return validate_data(self, X, reset=False, **self._accepted())
 
+    @lazily
     def decision_function(self, X: Array) -> Array:
         """Signed distance from the threshold, in units of the distance of the class means.
 
@@ -73,6 +79,7 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         """
         return self._scores(self._checked(X, "decision_function"))
 
+    @lazily
     def predict(self, X: Array) -> Array:
         """Decide by the sign of the scores.
 
@@ -247,8 +254,9 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data; with a precomputed kernel, its values for all pairs of rows. Dense arrays
-            of other libraries stay on their device under scikit-learn's ``array_api_dispatch``.
+            Training data; with a precomputed kernel, its values for all pairs of rows. Arrays of
+            other libraries stay where they are under scikit-learn's ``array_api_dispatch``, and so
+            do fitted attributes. No blocks: all rows are needed at once. Predictions take them.
         y : array-like of shape (n_samples,)
             Labels of two classes.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -275,12 +283,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
 
     def _labelled(self, X: Array, y: Array, sample_weight: Array | None) -> Labelled:
         """Rows where they are, with codes and weights that are NumPy's."""
-        if isinstance(X, Source) or hasattr(X, "__dask_graph__"):
-            raise ValueError(
-                f"{type(self).__name__} needs all rows at once, and takes no blocks of them; got "
-                f"{type(X).__name__}. Give it an array in memory or on a device, or fit blocks by "
-                "TruncatedLogisticRegression, TightBoundLogisticRegression or ImportVectorMachine."
-            )
+        refuse_blocks(self, X, INSTEAD_OF_BLOCKS)
         X, y = validated(self, X, y, **self._accepted())
         return label_rows(X, as_numpy(y), sample_weight)
 

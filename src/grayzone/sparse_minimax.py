@@ -19,7 +19,8 @@ from grayzone._moments import ROUNDING
 from grayzone._parallel import own_threads, split
 from grayzone._training import Labelled, label_rows
 from grayzone._validation import all_or_nothing, check_choice, check_integer, check_number
-from grayzone.minimax import MinimaxClassifier, check_two_rows_each
+from grayzone.blocks import refuse_blocks
+from grayzone.minimax import INSTEAD_OF_BLOCKS, MinimaxClassifier, check_two_rows_each
 from grayzone.solvers.minimax import bound_of
 from grayzone.solvers.minimax_plane import NOWHERE, Plane, best_of_line, best_of_plane
 
@@ -150,7 +151,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
         """Fit the machine; on any error or interruption the estimator stays as it was.
 
         Parameters
@@ -168,6 +169,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
             The fitted estimator.
         """
         self._check_parameters()
+        refuse_blocks(self, X, INSTEAD_OF_BLOCKS)
         X, y = validate_data(self, X, y, **self._accepted())
         rows = label_rows(X, y, sample_weight)
         check_two_rows_each(rows)

@@ -42,7 +42,8 @@ from grayzone._validation import (
     check_number,
     row_weights,
 )
-from grayzone.blocks import Source, given_blocks
+from grayzone.blocks import given_blocks, in_blocks
+from grayzone.blocks._predict import lazily
 from grayzone.decision import action_labels
 from grayzone.designs import as_design
 from grayzone.losses import sigmoid
@@ -238,12 +239,14 @@ class TightBoundLogisticRegression(
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data.
-        y : array-like of shape (n_samples,)
-            Class labels.
+        X : {array-like, sparse matrix, Source, Dask array or frame} of shape (n_samples, n_features)
+            Training data. Arrays of other libraries stay where they are under scikit-learn's
+            ``array_api_dispatch``, and so do fitted attributes. Blocks are a
+            :class:`grayzone.blocks.Source`. All attributes are set, whatever X is.
+        y : array-like of shape (n_samples,), default=None
+            Class labels; None beside blocks, which bring theirs.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row.
+            Weight of each row; None beside blocks.
 
         Returns
         -------
@@ -525,8 +528,11 @@ class TightBoundLogisticRegression(
         """
         if self._check_parameters() is not None:
             raise ValueError("partial_fit takes no max_fpr, min_recall or min_precision.")
-        if isinstance(X, Source):
-            raise ValueError("partial_fit takes the rows of one batch; give blocks to fit.")
+        if in_blocks(X):
+            raise ValueError(
+                f"partial_fit takes the rows of one batch, in memory; got {type(X).__name__}. Give "
+                "blocks and Dask collections to fit, or partial_fit one block after the other."
+            )
         first = "_online" not in vars(self)
         anew = first and not (classes is None and hasattr(self, "coef_"))
         if not anew:
@@ -592,6 +598,7 @@ class TightBoundLogisticRegression(
         scores = self._checked_scores(X, method)
         return scores if scores.shape[1] == 1 else scores[:, : self.classes_.shape[0]]
 
+    @lazily
     def decision_function(self, X: Array) -> Array:
         """Log-odds of the positive class, or the K scores.
 
@@ -610,6 +617,7 @@ class TightBoundLogisticRegression(
             return scores[:, 1] - scores[:, 0]
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @lazily
     def policy_proba(self, X: Array) -> Array:
         """Probabilities of the actions.
 
@@ -625,6 +633,7 @@ class TightBoundLogisticRegression(
         """
         return class_probabilities(self._checked_scores(X, "policy_proba"))
 
+    @lazily
     def predict_proba(self, X: Array) -> Array:
         """Probabilities of the classes, among decisions for one of them.
 
@@ -641,6 +650,7 @@ class TightBoundLogisticRegression(
         """
         return class_probabilities(self._class_scores(X, "predict_proba"))
 
+    @lazily
     def predict_log_proba(self, X: Array) -> Array:
         """Logarithm of the probabilities of the classes.
 
@@ -656,6 +666,7 @@ class TightBoundLogisticRegression(
         """
         return log_probabilities(self._class_scores(X, "predict_log_proba"))
 
+    @lazily
     def predict(self, X: Array) -> Array:
         """Take the most probable action; under a limit, by its threshold.
 

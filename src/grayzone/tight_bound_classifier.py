@@ -14,6 +14,7 @@ from grayzone._costs import cost_matrix
 from grayzone._html import FittedSummary
 from grayzone._training import label_rows
 from grayzone._validation import all_or_nothing, check_integer, check_number
+from grayzone.blocks import refuse_blocks
 
 Array = Any
 
@@ -82,7 +83,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         self.tol = tol
 
     @all_or_nothing
-    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
         """Fit the classifier again and again; on any error nothing changes.
 
         Parameters
@@ -100,6 +101,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
             The fitted estimator.
         """
         self._check_parameters()
+        refuse_blocks(self, X, "TightBoundLogisticRegression takes blocks.")
         given = X
         X, y = validate_data(self, X, y, **_ACCEPTED)
         rows = label_rows(X, y, sample_weight)
@@ -157,6 +159,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
             One column a class.
         """
         check_is_fitted(self)
+        refuse_blocks(self, X, "Predict for one block after the other.")
         validate_data(self, X, reset=False, **_ACCEPTED)
         return self.estimator_.predict_proba(X)
 

@@ -126,7 +126,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     support_vectors_ : {array, sparse array} of shape (n_support, n_features)
         Those rows of X; empty for a precomputed kernel. With the linear kernel they are taken from
         the training data when asked for, not stored: the model does not need them, and
-        they do not survive pickling.
+        they do not survive pickling or moving to another device.
     dual_coef_ : ndarray of shape (1, n_support) or (K, n_support)
         Signed dual variables times C, so that ``coef_`` is ``dual_coef_ @ support_vectors_``, to
         within the duality gap, as in ``SVC``. With other kernels they are the model.
@@ -204,13 +204,17 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Source, Dask array or frame} of shape (n_samples, n_features)
             Training data, dense or CSR/CSC, single or double precision; never copied whole when it
-            is of these kinds already.
-        y : array-like of shape (n_samples,)
-            Class labels.
+            is of these kinds already. Arrays of other libraries stay where they are under
+            scikit-learn's ``array_api_dispatch``, and so do fitted attributes. Blocks are a
+            :class:`grayzone.blocks.Source`; they and Dask are for the linear kernel, and leave
+            ``support_``, ``support_vectors_``, ``dual_coef_`` and ``partition_`` unset, which have
+            an entry for every row.
+        y : array-like of shape (n_samples,), default=None
+            Class labels; None beside blocks, which bring theirs.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row's loss.
+            Weight of each row's loss; None beside blocks.
 
         Returns
         -------

@@ -11,11 +11,14 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from grayzone._compat import FIT_DEPTH, CallbackSupportMixin, fit_progress, with_callbacks
+from grayzone._compat import FIT_DEPTH, CallbackSupportMixin, fit_progress, moved, with_callbacks
 from grayzone._folds import FoldedRows, Scorer, check_cs, scored, scorer_of
 from grayzone._predictor import SupportVectorClassifier
 from grayzone._training import Training, make_training
+from grayzone._truncated_blocks import fit_blocks
+from grayzone._truncated_cv_device import DeviceSearch
 from grayzone._validation import all_or_nothing, check_weights
+from grayzone.blocks import HeldSource, Source, given_blocks
 from grayzone.solvers import Solution
 from grayzone.truncated import FINE, TruncatedLogisticRegression
 
@@ -189,7 +192,7 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
         """Choose C and the zone, and fit; on any error the estimator stays as it was.
 
         Parameters
@@ -210,6 +213,9 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
         scorer = scorer_of(self)
         grid.model(0, 0)._check_parameters()
         self._forget()
+        source = given_blocks(self, X, y, sample_weight)
+        if source is not None:
+            return self._fit_held(grid, scorer, source)
         X, y = validate_data(self, X, y, **self._accepted())
         if sample_weight is not None:
             sample_weight = check_weights(sample_weight, len(y))
@@ -226,6 +232,37 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
         if self.refit:
             failed += self._adopt(grid.model(*best), whole)
         self.n_iter_ = np.stack([path.n_iter for path in paths], axis=2)
+        self._tell_unless_converged(failed)
+        return self
+
+    def _fit_held(self, grid: _Grid, scorer: Scorer, source: Source) -> Self:
+        """Do the same with rows on a device."""
+        if not isinstance(source, HeldSource):
+            raise ValueError(
+                "TruncatedLogisticRegressionCV needs all rows in one place, in memory or on a "
+                "device; choose C and the zone on a sample, then fit TruncatedLogisticRegression "
+                "to all blocks."
+            )
+        X, y, sample_weight, _ = source.block
+        search = DeviceSearch(grid, source, self.cv)
+        with fit_progress(self, "search", 1) as report:
+            search.run(scorer)
+            if report is not None:
+                report()
+        paths = [_Path(*search.path(fold)) for fold in search.folds]
+        scores = np.stack([path.scores for path in paths], axis=2)
+        best = _best_pair(scores, grid.Cs, grid.widths(search.known))
+        self.best_width_, self.C_ = grid.zones[best[0]], float(grid.Cs[best[1]])
+        failed = sum(path.n_failed for path in paths)
+        if self.refit:
+            model = grid.model(*best)
+            status = fit_blocks(model, given_blocks(model, X, y, sample_weight), None)
+            self._take_over(model)
+            failed += int(status not in FINE)
+        else:
+            self.classes_ = search.known.classes
+        self.n_iter_ = moved(np.stack([path.n_iter for path in paths], axis=2), X)
+        self.scores_, self.Cs_ = moved(scores, X), moved(grid.Cs, X)
         self._tell_unless_converged(failed)
         return self
 
@@ -250,16 +287,22 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
     def _adopt(self, model: TruncatedLogisticRegression, whole: Training) -> int:
         """Take over what a model learns from all rows; gives the number of failures."""
         found = model._fit_to(whole)
+        self._take_over(model)
+        return int(found.status not in FINE)
+
+    def _take_over(self, model: TruncatedLogisticRegression) -> None:
         parameters = model.get_params(deep=False)
         for name, value in vars(model).items():
             if name not in parameters:
                 setattr(self, name, value)
-        return int(found.status not in FINE)
+
+    def _supports_arrays(self) -> bool:
+        return self.solver == "auto"
 
     def _tell_unless_converged(self, n_failed: int) -> None:
         if n_failed == 0:
             return
-        n_fits = self.scores_.size + int(self.refit)
+        n_fits = int(np.prod(self.scores_.shape)) + int(self.refit)
         warnings.warn(
             f"{n_failed} of {n_fits} fits stopped above a relative duality gap of tol="
             f"{self.tol:g}. Scale the features, raise max_iter (now {self.max_iter}) or tol, or "

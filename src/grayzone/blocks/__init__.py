@@ -3,7 +3,7 @@
 from grayzone.blocks._arrow import ArrowSource, open_parquet
 from grayzone.blocks._batches import BatchSource, from_batches
 from grayzone.blocks._dask import DaskSource
-from grayzone.blocks._given import given_blocks
+from grayzone.blocks._given import given_blocks, in_blocks, refuse_blocks
 from grayzone.blocks._labelled import LabelledBlocks, Rows, label_blocks
 from grayzone.blocks._npy import NpySource, open_npy
 from grayzone.blocks._source import Block, HeldSource, Source
@@ -20,7 +20,9 @@ __all__ = [
     "Source",
     "from_batches",
     "given_blocks",
+    "in_blocks",
     "label_blocks",
     "open_npy",
     "open_parquet",
+    "refuse_blocks",
 ]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from grayzone.blocks._convert import as_block, names_of
 from grayzone.blocks._source import Block, Source
 
@@ -66,25 +68,27 @@ class BatchSource(Source):
         self._make = make_iterator
         self._n_rows: int | None = None
         with self._reading() as batches:
-            for batch in batches:
-                X, y, _ = _parts(batch, 0)
-                block = as_block(X, y, None, 0, "batch 0")
-                self.n_features, self.feature_names = block.X.shape[1], names_of(X)
-                self.has_labels = y is not None
-                return
-        raise ValueError("There are no rows: make_iterator() gave no batches.")
+            for number, batch in enumerate(batches):
+                X, y, _ = _parts(batch, number)
+                if not _is_empty(X):
+                    block = as_block(X, y, None, 0, f"batch {number}")
+                    self.n_features, self.feature_names = block.X.shape[1], names_of(X)
+                    self.has_labels = y is not None
+                    return
+        raise ValueError("There are no rows: make_iterator() gave no batches that have any.")
 
     def blocks(self) -> Iterator[Block]:
-        """Read the blocks from the first to the last."""
+        """Read the blocks from the first to the last; empty batches are passed over."""
         first = 0
         with self._reading() as batches:
             for number, batch in enumerate(batches):
                 X, y, weight = _parts(batch, number)
+                if _is_empty(X):
+                    continue
                 block = as_block(X, y, weight, first, f"batch {number} (from row {first} on)")
                 self._check(block, names_of(X), number)
                 first += block.X.shape[0]
-                if block.X.shape[0] > 0:
-                    yield block
+                yield block
         if self._n_rows is None:
             self._n_rows = first
         elif first != self._n_rows:
@@ -113,6 +117,11 @@ class BatchSource(Source):
                 f"All batches must have the same features: batch {number} (from row {block.first} "
                 f"on) has {block.X.shape[1]}, the first has {self.n_features}."
             )
+        if (block.y is not None) != self.has_labels:
+            raise ValueError(
+                f"All batches must have labels, or none: batch {number} (from row {block.first} "
+                f"on) has {'labels' if block.y is not None else 'none'}, unlike the first."
+            )
         if _listed(names) != _listed(self.feature_names):
             raise ValueError(
                 f"All batches must have the same features in the same order: batch {number} (from "
@@ -129,6 +138,11 @@ def _parts(batch: Any, number: int) -> Batch:
             f"{type(batch).__name__}{size}."
         )
     return (*batch, None)[:3]
+
+
+def _is_empty(X: Any) -> bool:
+    """Tell whether a batch has no rows; its columns may have any type then."""
+    return np.shape(X)[:1] == (0,)
 
 
 def _listed(names: Array | None) -> str:

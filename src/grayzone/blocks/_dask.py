@@ -28,6 +28,10 @@ _ATTEMPTS = 3  # of a reduction whose workers die
 def dask_source(X: Any, y: Any, sample_weight: Any) -> DaskSource | None:
     """Give the source of a Dask array or frame; None for anything else."""
     if not is_dask(X):
+        if is_of_dask(X):
+            raise ValueError(
+                f"Of Dask, X must be an array or a data frame; got {type(X).__name__}."
+            )
         return None
     if y is None:
         raise ValueError("y must not be None beside a Dask array or frame: a fit needs labels.")
@@ -37,6 +41,12 @@ def dask_source(X: Any, y: Any, sample_weight: Any) -> DaskSource | None:
 def is_dask(X: Any) -> bool:
     """Tell whether X is an array or a frame of Dask; imports nothing."""
     return is_dask_array(X) or is_dask_frame(X)
+
+
+def is_of_dask(X: Any) -> bool:
+    """Tell whether X is anything that Dask computes: also a series, a bag, a delayed object."""
+    base = sys.modules.get("dask.base")
+    return base is not None and bool(base.is_dask_collection(X))
 
 
 def is_dask_array(X: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grayzone._compat import is_elsewhere, moved, validated
-from grayzone.blocks._dask import dask_source
+from grayzone.blocks._dask import dask_source, is_of_dask
 from grayzone.blocks._source import HeldSource, Source
 
 Array = Any
@@ -28,6 +28,19 @@ def given_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Source |
             weight = weight + 0.0 * X[:, 0]
         return HeldSource(X, y, weight)
     return None
+
+
+def in_blocks(X: Any) -> bool:
+    """Tell whether rows come in blocks: from a source, or from Dask."""
+    return isinstance(X, Source) or is_of_dask(X)
+
+
+def refuse_blocks(estimator: Any, X: Any, instead: str) -> None:
+    """Raise an error where rows come in blocks, before one of them is read or computed."""
+    if in_blocks(X):
+        raise ValueError(
+            f"{type(estimator).__name__} takes no blocks of rows; got {type(X).__name__}. {instead}"
+        )
 
 
 def _checked(estimator: Any, source: Source, y: Any, sample_weight: Any) -> Source:

@@ -41,7 +41,7 @@ class Source(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:
-        """Read the blocks from the first to the last."""
+        """Read the blocks from the first to the last; empty ones are not given to tasks."""
 
     def like(self) -> Array:
         """Give an array of the kind that sums are to be."""
@@ -50,7 +50,7 @@ class Source(ABC):
     def reduce(self, task: Task) -> Sums:
         """Sum a task over all blocks, a few of them at a time, on all threads."""
         with own_threads():
-            return added(_in_order(task, self.blocks()))
+            return added(_in_order(task, (b for b in self.blocks() if b.X.shape[0] > 0)))
 
 
 def _in_order(task: Task, blocks: Iterator[Block]) -> Iterator[Sums]:

@@ -174,7 +174,7 @@ def _cholesky(B: Array) -> Array:
         B[a:b, a:b] = lower
         if b == m:
             break
-        panel = xp.matmul(B[b:, a:b], _inverse(lower).T)
+        panel = xp.matmul(B[b:, a:b], inverse_of_lower(lower).T)
         B[b:, a:b] = panel
         for c in range(b, m, 2 * _PANEL):
             d = min(m, c + 2 * _PANEL)
@@ -189,13 +189,13 @@ def _diagonal_inverses(L: Array) -> list[Array]:
     inverses: list[Array] = []
     if whole:
         stacked = xp.stack([L[a : a + _INVERTED, a : a + _INVERTED] for a in starts])
-        inverses = list(xp.unstack(_inverse(stacked)))
+        inverses = list(xp.unstack(inverse_of_lower(stacked)))
     if whole * _INVERTED < m:
-        inverses.append(_inverse(L[whole * _INVERTED :, whole * _INVERTED :]))
+        inverses.append(inverse_of_lower(L[whole * _INVERTED :, whole * _INVERTED :]))
     return inverses
 
 
-def _inverse(L: Array) -> Array:
+def inverse_of_lower(L: Array) -> Array:
     """Inverse of lower triangular matrices, of which only that triangle is read."""
     xp = array_namespace(L)
     # beyond the standard, and many times faster where a library has it

@@ -33,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return compare(options.old, options.new)
     if options.command == "list":
         for entry in suite.ENTRIES:
-            print(f"{entry.kind:8}{entry.name:24}{entry.title}")
+            note = " (--large)" if entry.large else ""
+            print(f"{entry.kind:8}{entry.name:24}{entry.title}{note}")
         return 0
     folder = options.folder or (QUICK_RESULTS if getattr(options, "quick", False) else RESULTS)
     if options.command == "results":
@@ -42,7 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     # whoever ends a long run otherwise, such as a scheduler, wants what is complete kept as well
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = suite.run(
-        options.only or [e.name for e in suite.ENTRIES if options.command in ("all", e.kind)],
+        options.only
+        or [
+            e.name
+            for e in suite.ENTRIES
+            if options.command in ("all", e.kind) and (options.large or not e.large)
+        ],
         quick=options.quick,
         again=options.again,
         jobs=options.jobs,
@@ -70,6 +76,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         add("--only", type=_names, help="names, separated by commas; see the command `list`")
         add("--quick", action="store_true", help="small versions: does everything run?")
         add("--again", action="store_true", help="run also what is complete")
+        add("--large", action="store_true", help="also what needs gigabytes or a cluster")
         add(
             "--jobs",
             type=_positive,

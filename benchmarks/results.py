@@ -38,6 +38,8 @@ def collect(folder: Path) -> Record:
     run = json.loads(path.read_text("utf-8"))
     entries = {}
     for entry in ENTRIES:
+        if entry.large and entry.name not in run["entries"]:
+            continue  # no one asked for it
         ended = run["entries"].get(entry.name, {"status": "not run", "seconds": 0.0})
         found = folder / f"{entry.name}.json"
         report: Record = {"tables": [], "verdicts": [], "measures": {}, "figures": []}
@@ -97,14 +99,17 @@ def _lines(results: Record) -> Iterator[str]:
     for kind, heading in KINDS.items():
         yield ""
         yield f"## {heading}"
-        for entry in (e for e in ENTRIES if e.kind == kind):
+        for entry in (e for e in ENTRIES if e.kind == kind and e.name in entries):
             yield from _section(entry, entries[entry.name])
 
 
 def _circumstances(results: Record) -> Iterator[str]:
     about = results["environment"]
+    entries = results["entries"]
     seconds = {
-        kind: sum(results["entries"][e.name]["seconds"] for e in ENTRIES if e.kind == kind)
+        kind: sum(
+            entries[e.name]["seconds"] for e in ENTRIES if e.kind == kind and e.name in entries
+        )
         for kind in KINDS
     }
     yield (
@@ -117,7 +122,7 @@ def _circumstances(results: Record) -> Iterator[str]:
         f"- Minutes: {seconds['papers'] / 60:.0f} of papers (several at a time), "
         f"{seconds['peers'] / 60:.0f} of races (one after the other)."
     )
-    lacking = {n: e for n, e in results["entries"].items() if e["status"] != "complete"}
+    lacking = {n: e for n, e in entries.items() if e["status"] != "complete"}
     for name, entry in lacking.items():
         yield f"- **{name}: {entry['status']}.** {_escaped(entry.get('reason', ''))}".rstrip()
 
@@ -126,6 +131,7 @@ def _verdicts(entries: dict[str, Record]) -> Iterator[str]:
     rows = [
         [_short(entry), verdict["what"], verdict["outcome"], verdict["why"]]
         for entry in ENTRIES
+        if entry.name in entries
         for verdict in entries[entry.name]["report"]["verdicts"]
     ]
     counts = Counter(row[2] for row in rows)

@@ -47,6 +47,8 @@ class Entry:
         Its arguments in a full and in a quick run.
     data : tuple of str
         Data sets it cannot do without.
+    large : bool
+        Whether it needs gigabytes or a cluster, and runs only if it is asked for.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Entry:
     full: tuple[str, ...] = ()
     quick: tuple[str, ...] = ("--quick",)
     data: tuple[str, ...] = ()
+    large: bool = False
 
     def arguments(self, quick: bool) -> tuple[str, ...]:
         """Return the arguments of a run."""
@@ -197,6 +200,30 @@ ENTRIES = (
         "benchmarks.peers.latency",
         "Predictions and models: time of one row and of many, bytes on disk",
         data=("covtype",),
+    ),
+    Entry(
+        "out-of-core",
+        "peers",
+        "benchmarks.peers.out_of_core",
+        "Twenty million rows that stay on the disk: memory, and readings beside plain reading",
+        ("--others",),
+        ("--others", "--quick"),
+        large=True,
+    ),
+    Entry(
+        "dask-cluster",
+        "peers",
+        "benchmarks.peers.dask_cluster",
+        "A Dask cluster of one process and of two: time, bytes moved, equal coefficients",
+        data=("covtype",),
+        large=True,
+    ),
+    Entry(
+        "worker-kills",
+        "peers",
+        "benchmarks.peers.worker_kills",
+        "Workers of a Dask cluster that are killed during fits",
+        large=True,
     ),
 )
 NAMES = tuple(entry.name for entry in ENTRIES)

@@ -117,8 +117,8 @@ note("end")
 """
 
 
-def entry(name, kind="papers", *, full=(), quick=("--quick",), data=()):
-    return Entry(name, kind, "stub_benchmark", f"Title of {name}", full, quick, data)
+def entry(name, kind="papers", *, full=(), quick=("--quick",), data=(), large=False):
+    return Entry(name, kind, "stub_benchmark", f"Title of {name}", full, quick, data, large)
 
 
 class Bench:
@@ -1061,6 +1061,27 @@ def test_commands_that_make_no_sense(bench, capsys, arguments, message):
 def test_commands_run_what_they_say(bench, command, names):
     assert main([*command, "--folder", str(bench.folder), "--jobs", "1"]) == 0
     assert bench.ran() == names
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        (["all", "--quick"], ["one", "race"]),
+        (["peers", "--large"], ["race", "huge"]),
+        (["all", "--quick", "--large"], ["one", "race", "huge"]),
+        (["peers", "--only", "huge"], ["huge"]),
+    ],
+)
+def test_large_ones_run_if_they_are_asked_for(bench, command, names):
+    bench.offer(entry("one"), entry("race", "peers"), entry("huge", "peers", large=True))
+    assert main([*command, "--folder", str(bench.folder), "--jobs", "1"]) == 0
+    assert bench.ran() == names
+    shown = results.collect(bench.folder)
+    # of those that are not large it is said that they were not run
+    assert set(shown["entries"]) == {"one", "race", *names}
+    results.write_results(shown, bench.folder, bench.folder / "target")
+    text = (bench.folder / "target" / "RESULTS.md").read_text("utf-8")
+    assert ("### Title of huge" in text) == ("huge" in names)
 
 
 def test_as_many_jobs_as_processors(monkeypatch):

@@ -13,9 +13,19 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from pyarrow import feather, parquet
+from sklearn.linear_model import LogisticRegression
 
-from grayzone import TruncatedLogisticRegression
-from grayzone.blocks import from_batches, open_npy, open_parquet
+from grayzone import (
+    BayesDecisionClassifier,
+    ImportVectorMachine,
+    ImportVectorMachineCV,
+    MinimaxProbabilityMachine,
+    SparseMinimaxProbabilityMachine,
+    TightBoundClassifier,
+    TightBoundLogisticRegression,
+    TruncatedLogisticRegression,
+)
+from grayzone.blocks import Block, Source, from_batches, open_npy, open_parquet
 from grayzone.solvers import by_blocks
 
 N, D = 2000, 5
@@ -147,6 +157,32 @@ def test_predictions_come_block_by_block(kind, data, tmp_path):
         )
 
 
+PREDICTORS = {
+    "import points": ImportVectorMachine(max_import_points=5),
+    "minimax": MinimaxProbabilityMachine(),
+    "sparse minimax": SparseMinimaxProbabilityMachine(n_bases=3),
+    "tight bounds": TightBoundLogisticRegression(),
+    "undecided": TightBoundLogisticRegression(reject_cost=0.2),
+}
+
+
+@pytest.mark.parametrize("kind", PREDICTORS)
+def test_every_model_predicts_block_by_block(kind, data, tmp_path):
+    X, y, _ = data
+    frame = pd.DataFrame(X, columns=NAMES)
+    clf, source = PREDICTORS[kind].fit(frame, y), one_parquet(tmp_path, *data)
+    methods = ["decision_function", "predict"]
+    if kind != "minimax" and kind != "sparse minimax":
+        methods += ["predict_proba", "predict_log_proba"]
+    if isinstance(clf, TightBoundLogisticRegression):
+        methods += ["policy_proba"]
+    for method in methods:
+        parts = list(getattr(clf, method)(source))
+        assert len(parts) > 4
+        expected = getattr(clf, method)(frame)
+        np.testing.assert_allclose(np.concatenate(parts), expected, rtol=1e-11, atol=1e-13)
+
+
 @pytest.mark.parametrize("kind", SOURCES)
 def test_blocks_give_every_row_once_each_time(kind, data, tmp_path):
     X, y, weight = data
@@ -210,7 +246,136 @@ def test_the_index_of_pandas_is_no_feature(data, tmp_path):
     assert source.feature_names.tolist() == NAMES
 
 
+# ----------------------------------------------------------------------------------- empty blocks
+
+
+def npy_without_rows(folder, X, y):
+    np.save(folder / "X.npy", X)
+    return open_npy(folder / "X.npy", y)
+
+
+def parquet_without_rows(folder, X, y):
+    pd.DataFrame(X, columns=NAMES).assign(label=y).to_parquet(folder / "t.parquet")
+    return open_parquet(folder / "t.parquet", "label")
+
+
+def arrow_without_rows(folder, X, y):
+    rows = pa.Table.from_pandas(pd.DataFrame(X, columns=NAMES).assign(label=y))
+    feather.write_feather(rows, folder / "t.arrow")
+    return open_parquet(folder / "t.arrow", "label")
+
+
+@pytest.mark.parametrize("make", [npy_without_rows, parquet_without_rows, arrow_without_rows])
+def test_files_without_rows(make, data, tmp_path):
+    X, y, _ = data
+    source = make(tmp_path, X[:0], y[:0])
+    assert read(source) == []
+    assert list(tight().fit(X, y).predict(source)) == []
+    raises("There are no rows", lambda: tight().fit(source))
+
+
+def test_empty_row_groups_and_files_are_passed_over(data, tmp_path):
+    X, y, weight = data
+    frame = frame_of(X, y, weight)
+    with parquet.ParquetWriter(tmp_path / "1.parquet", pa.Schema.from_pandas(frame)) as writer:
+        for part in (frame[:0], frame[:700], frame[:0], frame[700:1200]):
+            writer.write_table(pa.Table.from_pandas(part), row_group_size=1000)
+    schema = pa.Schema.from_pandas(frame)
+    with pa.ipc.new_file(tmp_path / "2.arrow", schema) as writer:
+        for part in (frame[:0], frame[1200:], frame[:0]):
+            writer.write_batch(pa.RecordBatch.from_pandas(part, schema))
+    frame[:0].to_parquet(tmp_path / "3.parquet")
+    source = open_parquet(tmp_path, "label", "weight", block_rows=300)
+    sizes = [len(block.X) for block in source.blocks()]
+    assert (min(sizes) > 0, sum(sizes)) == (True, N)
+    assert_same_model(tight().fit(*data), tight().fit(source))
+
+
+@pytest.mark.parametrize("kind", ["arrays", "CSR", "frames", "frames of objects"])
+def test_empty_batches_are_passed_over(kind, data):
+    X, y, _ = data
+    as_rows = {"arrays": np.asarray, "CSR": sp.csr_array}.get(
+        kind, lambda rows: pd.DataFrame(rows, columns=NAMES)
+    )
+    nothing = as_rows(X[:0]) if kind != "frames of objects" else pd.DataFrame(columns=NAMES)
+    # a query that found nothing need not know what it looked for
+    parts = [(nothing, y[:0]), (as_rows(X[:900]), y[:900]), (nothing, []), (nothing, None)]
+    source = from_batches(lambda: iter([*parts, (as_rows(X[900:]), y[900:])]))
+    assert [block.X.shape[0] for block in source.blocks()] == [900, 1100]
+    assert_same_model(tight().fit(X, y), tight().fit(source))
+    assert [labels.size for labels in tight().fit(X, y).predict(source)] == [900, 1100]
+    raises("There are no rows", lambda: from_batches(lambda: iter([(nothing, y[:0])])))
+
+
+class WithHoles(Source):
+    """A source of someone else's, which gives empty blocks, too."""
+
+    def __init__(self, X, y):
+        self.X, self.y, self.n_features = X, y, X.shape[1]
+
+    def blocks(self):
+        for a in range(0, N, 500):
+            yield Block(self.X[:0], self.y[:0], None, a)
+            yield Block(self.X[a : a + 500], self.y[a : a + 500], None, a)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TruncatedLogisticRegression(tol=1e-14),
+        TightBoundLogisticRegression(validation_fraction=0.3, random_state=0),
+        ImportVectorMachine(max_import_points=3, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_tasks_are_given_no_empty_blocks(model, data):
+    X, y, _ = data
+    full = from_batches(lambda: ((X[a : a + 500], y[a : a + 500]) for a in range(0, N, 500)))
+    expected = model.fit(full).decision_function(X)
+    np.testing.assert_array_equal(model.fit(WithHoles(X, y)).decision_function(X), expected)
+    sizes = [scores.size for scores in model.decision_function(WithHoles(X, y))]
+    assert sizes == [0, 500] * 4
+
+
 # ------------------------------------------------------------------------------------------ errors
+
+IN_MEMORY = {
+    MinimaxProbabilityMachine(): "ImportVectorMachine",
+    SparseMinimaxProbabilityMachine(): "ImportVectorMachine",
+    ImportVectorMachineCV(): "a sample of the rows, then fit ImportVectorMachine",
+    TightBoundClassifier(LogisticRegression()): "TightBoundLogisticRegression takes blocks",
+    BayesDecisionClassifier(LogisticRegression()): "FrozenEstimator",
+}
+
+
+@pytest.mark.parametrize("model", IN_MEMORY, ids=lambda model: type(model).__name__)
+def test_models_for_rows_in_memory_say_what_to_use_instead(model, data, tmp_path):
+    source = npy(tmp_path, *data)
+    name = type(model).__name__
+    raises(f"{name} takes no blocks.*NpySource.*{IN_MEMORY[model]}", lambda: model.fit(source))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [TightBoundClassifier(LogisticRegression()), BayesDecisionClassifier(LogisticRegression())],
+    ids=lambda model: type(model).__name__,
+)
+def test_wrappers_predict_for_rows_in_memory(model, data, tmp_path):
+    model.fit(*data[:2])
+    source = npy(tmp_path, *data)
+    for method in ("predict", "predict_proba"):
+        raises(
+            "takes no blocks.*one block after the other", lambda m=method: getattr(model, m)(source)
+        )
+
+
+def test_steps_are_taken_on_one_batch(data, tmp_path):
+    source = npy(tmp_path, *data)
+    model = TightBoundLogisticRegression()
+    raises(
+        "rows of one batch, in memory; got NpySource",
+        lambda: model.partial_fit(source, None, classes=[0, 1]),
+    )
 
 
 def raises(message, action, error=ValueError):
@@ -286,6 +451,8 @@ def test_batches_must_be_alike():
     raises(r"batch 1 \(from row 2 on\) has 3, the first has 2", lambda: read(other))
     frames = [(pd.DataFrame(X, columns=list(names)), y) for names in ("ab", "ba")]
     raises(r"\['b', 'a'\]", lambda: read(from_batches(lambda: iter(frames))))
+    half = from_batches(lambda: iter([(X, y), (X, None)]))
+    raises(r"batch 1 \(from row 2 on\) has none, unlike the first", lambda: read(half))
     words = pd.DataFrame({"a": ["x", "y"]})
     raises("column 'a' must be made of numbers", lambda: from_batches(lambda: iter([(words, y)])))
 

@@ -17,8 +17,17 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from distributed import Client, KilledWorker, LocalCluster
+from sklearn.linear_model import LogisticRegression
 
-from grayzone import TruncatedLogisticRegression
+from grayzone import (
+    BayesDecisionClassifier,
+    ImportVectorMachineCV,
+    MinimaxProbabilityMachine,
+    SparseMinimaxProbabilityMachine,
+    TightBoundClassifier,
+    TightBoundLogisticRegression,
+    TruncatedLogisticRegression,
+)
 from grayzone.blocks import DaskSource, _dask
 from grayzone.solvers import by_blocks
 
@@ -153,6 +162,17 @@ def test_empty_chunks_do_no_harm(data):
         tight().fit(X[mask & ~mask], y[mask & ~mask])
 
 
+def test_empty_partitions_do_no_harm(data, frames):
+    some = frames.map_partitions(lambda part: part[(part.index < 500) | (part.index >= 1200)])
+    rows = some.compute()
+    assert 0 in some.map_partitions(len).compute().tolist()
+    clf = tight().fit(some[NAMES], some["label"], some["weight"])
+    assert_same_model(tight().fit(rows[NAMES], rows["label"], rows["weight"]), clf)
+    assert clf.predict(some[NAMES]).compute().shape == (len(rows),)
+    with pytest.raises(ValueError, match="There are no rows"):
+        tight().fit(frames[NAMES][frames["a"] > 1e9], frames["label"][frames["a"] > 1e9])
+
+
 def test_rows_are_numbered_through(data):
     X, y, weight = chunked(data)
     blocks = list(DaskSource(X, y, weight).blocks())
@@ -192,6 +212,8 @@ def test_errors_of_dask_input(data, frames):
     words = frames.assign(a=frames["a"].astype(str))
     with pytest.raises(ValueError, match="column 'a' must be made of numbers"):
         tight().fit(words[NAMES], frames["label"])
+    with pytest.raises(ValueError, match="must be an array or a data frame; got Series"):
+        tight().fit(frames["a"], frames["label"])
     hole = da.where(da.arange(N, chunks=CHUNK)[:, None] == 700, np.nan, X)
     with pytest.raises(ValueError, match="NaN or infinity, in rows 500 to 749"):
         tight().fit(hole, y)
@@ -261,6 +283,76 @@ def test_predictions_want_a_fitted_model_and_its_features(fitted, data):
         fitted.predict(X[:, :4])
     with pytest.raises(Exception, match="not fitted yet"):
         TruncatedLogisticRegression().predict(X)
+
+
+@pytest.mark.parametrize("reject_cost", [None, 0.2])
+@pytest.mark.parametrize("method", [*METHODS, "policy_proba"])
+def test_predictions_of_tight_bounds_are_lazy(method, reject_cost, data, nothing_computed):
+    X, y, _ = data
+    clf = TightBoundLogisticRegression(n_bounds=2, reject_cost=reject_cost).fit(X, y)
+    lazy, expected = getattr(clf, method)(da.from_array(X, (300, 2))), getattr(clf, method)(X)
+    assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
+    found = lazy.compute(scheduler="synchronous")
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_predictions_of_tight_bounds_for_frames_are_lazy(data, frames):
+    X, y, weight = (frames[NAMES], frames["label"], frames["weight"])
+    clf = TightBoundLogisticRegression(n_bounds=2).fit(X, y, weight)
+    expected = TightBoundLogisticRegression(n_bounds=2).fit(*data)
+    assert_same_model(expected, clf, rtol=1e-5)  # both stop at tol
+    found = clf.policy_proba(X).compute()
+    np.testing.assert_allclose(found, clf.policy_proba(X.compute()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["decision_function", "predict"])
+def test_predictions_of_minimax_machines_are_lazy(method, data, nothing_computed):
+    X, y, _ = data
+    for machine in (MinimaxProbabilityMachine(), SparseMinimaxProbabilityMachine(n_bases=3)):
+        call = getattr(machine.fit(X, y), method)
+        found = call(da.from_array(X, (300, 2))).compute(scheduler="synchronous")
+        np.testing.assert_allclose(found, call(X), rtol=1e-11, atol=1e-13)
+
+
+# ------------------------------------------------------------------------- models for other rows
+
+
+IN_MEMORY = {
+    MinimaxProbabilityMachine(): "ImportVectorMachine",
+    SparseMinimaxProbabilityMachine(): "ImportVectorMachine",
+    ImportVectorMachineCV(): "a sample of the rows, then fit ImportVectorMachine",
+    TightBoundClassifier(LogisticRegression()): "TightBoundLogisticRegression takes blocks",
+    BayesDecisionClassifier(LogisticRegression()): "FrozenEstimator",
+}
+
+
+@pytest.mark.parametrize("model", IN_MEMORY, ids=lambda model: type(model).__name__)
+def test_models_for_rows_in_memory_compute_nothing(model, data, frames, nothing_computed):
+    X, y, _ = chunked(data)
+    message = f"{type(model).__name__} takes no blocks.*{IN_MEMORY[model]}"
+    for given in ((X, y), (frames[NAMES], frames["label"]), (frames["a"], frames["label"])):
+        with pytest.raises(ValueError, match=message):
+            model.fit(*given)
+    assert not hasattr(model, "n_features_in_")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [TightBoundClassifier(LogisticRegression()), BayesDecisionClassifier(LogisticRegression())],
+    ids=lambda model: type(model).__name__,
+)
+def test_wrappers_predict_for_rows_in_memory(model, data, nothing_computed):
+    model.fit(*data[:2])
+    for method in ("predict", "predict_proba"):
+        with pytest.raises(ValueError, match="one block after the other"):
+            getattr(model, method)(chunked(data)[0])
+
+
+def test_steps_are_taken_on_one_batch(data, frames, nothing_computed):
+    X, y, _ = chunked(data)
+    for rows, labels in ((X, y), (frames[NAMES], frames["label"])):
+        with pytest.raises(ValueError, match="rows of one batch, in memory; got"):
+            TightBoundLogisticRegression().partial_fit(rows, labels, classes=[0, 1])
 
 
 # ------------------------------------------------------------------------------------- schedulers

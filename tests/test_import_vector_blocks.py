@@ -386,7 +386,7 @@ def test_errors():
             check_is_fitted(model)
     with pytest.raises(ValueError, match="precomputed' needs the kernel values of all pairs"):
         ImportVectorMachine(kernel="precomputed").fit(Listed(X, y))
-    with pytest.raises(ValueError, match="rows in memory"):
+    with pytest.raises(ValueError, match="a sample of the rows, then fit"):
         ImportVectorMachineCV().fit(Listed(X, y))
     with pytest.raises(ValueError, match="not positive semi-definite"):
         ImportVectorMachine(kernel="sigmoid", gamma=5.0, coef0=-1.0, tol=0.0).fit(Listed(X, y))

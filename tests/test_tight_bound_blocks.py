@@ -558,7 +558,7 @@ def test_batches_go_on_from_a_fit():
 
 def test_blocks_are_no_batch():
     X, y, _ = data()
-    with pytest.raises(ValueError, match="give blocks to fit"):
+    with pytest.raises(ValueError, match="one batch, in memory; got ListSource"):
         make().partial_fit(ListSource(X, y), None, classes=[0, 1])
 
 

@@ -63,18 +63,18 @@ def rates(device: Any) -> dict[str, float]:
     """TFLOP/s of double-precision products and Cholesky factors."""
     import torch
 
-    n = 16_384
-    A = torch.randn(n, n, dtype=torch.float64, device=device)
-    product = best(lambda: A @ A, 3)
-    del A
-    m = 40_000
-    B = torch.randn(m, 512, dtype=torch.float64, device=device)
-    B = B @ B.T
-    B.diagonal().add_(float(m))
-    factor = best(lambda: torch.linalg.cholesky(B), 2)
-    found = {"gemm": 2 * n**3 / product / 1e12, "cholesky": m**3 / 3 / factor / 1e12}
+    def multiply(n: int = 16_384) -> float:
+        A = torch.randn(n, n, dtype=torch.float64, device=device)
+        return 2 * n**3 / best(lambda: A @ A, 3)
+
+    def factorise(n: int = 40_000) -> float:
+        A = torch.randn(n, 512, dtype=torch.float64, device=device)
+        A = A @ A.T
+        A.diagonal().add_(float(n))
+        return n**3 / 3 / best(lambda: torch.linalg.cholesky(A), 2)
+
+    found = {"gemm": multiply() / 1e12, "cholesky": factorise() / 1e12}
     say(", ".join(f"{name}: {rate:.1f} TFLOP/s" for name, rate in found.items()))
-    del B
     torch.cuda.empty_cache()
     return found
 

@@ -192,7 +192,7 @@ def read_plainly(folder: Path, n_rows: int) -> dict[str, float]:
             for file, buffer, left in opened:
                 file.seek(0)
                 while left > 0:
-                    left -= file.readinto(buffer[: min(left, buffer.size)])
+                    left -= file.readinto(memoryview(buffer)[: min(left, buffer.size)])
             seconds[state].append(time.perf_counter() - start)
     for file, _, _ in opened:
         file.close()

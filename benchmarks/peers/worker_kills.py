@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from benchmarks.report import print_table, say, verdict, write_json
 from grayzone import TruncatedLogisticRegression
@@ -43,11 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows, {QUICK_ROUNDS} rounds")
     add("--workers", type=int, default=2, help="processes (default: 2)")
+    add("--threads", type=int, default=os.cpu_count(), help="of this process, not of the workers")
     add("--seed", type=int, default=0, help="of the moments and the workers (default: 0)")
     add("--output", type=Path, help="where to write the JSON")
     options = parser.parse_args(argv)
     rounds = QUICK_ROUNDS if options.quick else ROUNDS
-    found = run(QUICK_ROWS if options.quick else ROWS, rounds, options.workers, options.seed)
+    with threadpool_limits(limits=options.threads):
+        found = run(QUICK_ROWS if options.quick else ROWS, rounds, options.workers, options.seed)
     print_records(found, rounds)
     write_json("worker_kills", found, options.output)
     return 0

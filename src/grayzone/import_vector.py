@@ -211,7 +211,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Source, Dask array or frame} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Source, Dask collection} of shape (n_samples, n_features)
             Training data; with a precomputed kernel, its values for all pairs of rows. Arrays of
             other libraries stay where they are under scikit-learn's ``array_api_dispatch``, and so
             do fitted attributes. Blocks are a :class:`grayzone.blocks.Source`; of them and of Dask,

@@ -239,7 +239,7 @@ class TightBoundLogisticRegression(
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Source, Dask array or frame} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Source, Dask collection} of shape (n_samples, n_features)
             Training data. Arrays of other libraries stay where they are under scikit-learn's
             ``array_api_dispatch``, and so do fitted attributes. Blocks are a
             :class:`grayzone.blocks.Source`. All attributes are set, whatever X is.

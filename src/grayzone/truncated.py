@@ -204,7 +204,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Source, Dask array or frame} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Source, Dask collection} of shape (n_samples, n_features)
             Training data, dense or CSR/CSC, single or double precision; never copied whole when it
             is of these kinds already. Arrays of other libraries stay where they are under
             scikit-learn's ``array_api_dispatch``, and so do fitted attributes. Blocks are a

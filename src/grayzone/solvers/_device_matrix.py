@@ -21,7 +21,7 @@ from grayzone.kernels import Kernel
 Array = Any
 
 _PANEL = 4096  # columns of a panel, whose own factor is found by the library
-_INVERTED = 2048  # rows of the diagonal blocks that are inverted for solving
+_INVERTED = 1024  # rows of the diagonal blocks that are inverted for solving
 _WHOLE = 46_000  # rows up to which the library factorises at once: beyond, its indices overflow
 _TILE = 2**27  # entries of the largest temporary matrix beside the system, 1 GB
 _SPARE = 1.5e9  # bytes left for vectors, tiles and the library itself

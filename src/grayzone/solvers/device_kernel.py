@@ -33,14 +33,15 @@ from grayzone.solvers._loop import Record, Status
 
 Array = Any
 
-_FIRST_WIDTH, _NARROWER = 4.0, 0.3  # of the rounded kink, and the factor from one to the next
+_FIRST_WIDTH, _NARROWER = 1.0, 0.3  # of the rounded kink, and the factor from one to the next
+_MOST_STEPS, _WIDER = 8, 30.0  # at one width, and the factor where these led nowhere
 _SETTLED = 0.02  # width from which on rows hardly change parts
-_AHEAD = 0.1  # gap, in widths of the kink, at which the kink gets narrower
+_AHEAD = 0.3  # gap, in widths of the kink, at which the kink gets narrower
 _PATIENCE = 30  # steps without progress
 _SPREAD = 30.0  # ratio of the weights' changes up to which a factor still serves
 _SMALL = 0.01  # of the kernel's diagonal: what is smaller changes systems little
 _INNER, _PRODUCTS = 1e-3, 16  # accuracy of systems solved with a factor of another, most products
-_SEARCHES = 30  # evaluations along a step
+_SEARCHES, _SEARCHED = 30, 0.01  # evaluations along a step, and the slope that is left there
 
 
 @dataclass(frozen=True)
@@ -270,6 +271,33 @@ class _Factor:
         return None
 
 
+@dataclass
+class _Kink:
+    """Width on which the kink is rounded off: narrower with every success, and at times wider.
+
+    Where one step is enough for a narrow kink the parts are settled, and the next width may be much
+    smaller. That may go too far: rows in the wrong part then hold every step back.
+    """
+
+    width: float
+    factor: float = _NARROWER
+    steps: int = 0
+    squares: bool = True
+
+    def changes(self, gap: float) -> bool:
+        """Choose the width for the next step; true where it is another one."""
+        self.steps += 1
+        if gap <= _AHEAD * self.width:
+            settled = self.squares and self.steps == 1 and self.width < _SETTLED
+            self.factor = self.factor**2 if settled else _NARROWER
+        elif self.steps > _MOST_STEPS and self.width < _SETTLED:
+            self.factor, self.squares = _WIDER, False
+        else:
+            return False
+        self.width, self.steps = self.width * self.factor, 0
+        return True
+
+
 class _Newton:
     """One fit: Newton steps for ever narrower kinks, each of them certified."""
 
@@ -289,8 +317,8 @@ class _Newton:
 
     def run(self, point: _Point) -> DeviceSolution:
         """Step until the certificate is good enough."""
-        width, narrower = _FIRST_WIDTH if self.has_kinks else 0.0, _NARROWER
-        loss, parts, idle = _Rounded(self.rows.floor, width), None, 0
+        kink = _Kink(_FIRST_WIDTH if self.has_kinks else 0.0)
+        loss, parts, idle = _Rounded(self.rows.floor, kink.width), None, 0
         best, status = certified(self.rows, point), Status.MAX_ITER
         while self.n_iter < self.max_iter:
             point = self._step(point, loss, parts)
@@ -304,16 +332,11 @@ class _Newton:
             if stop or idle > _PATIENCE or not isfinite(found.objective):
                 status = Status.STOPPED if stop else Status.STALLED
                 break
-            if self.has_kinks and found.gap <= _AHEAD * width:
-                # one step was enough for a narrow kink: the parts are settled, and the next width
-                # may be much smaller
-                settled = parts is not None and width < _SETTLED
-                narrower = narrower**2 if settled else _NARROWER
-                parts = loss.parts(-self.rows.y * point.scores)
-                width *= narrower
-                loss = _Rounded(self.rows.floor, width)
-            else:
-                parts = None
+            seen = loss.parts(-self.rows.y * point.scores)
+            changed = self.has_kinks and kink.changes(found.gap)
+            parts = seen if changed else None
+            if changed:
+                loss = _Rounded(self.rows.floor, kink.width)
         return best._replace(status=status, n_iter=self.n_iter)
 
     def _tell(self, found: DeviceSolution) -> bool:
@@ -352,7 +375,10 @@ class _Newton:
         coef, per_intercept = solved[:, 0], solved[:, 1]
         intercept = xp.zeros_like(rows.y[0])
         if rows.fit_intercept:
-            intercept = xp.sum(coef) / xp.sum(per_intercept)
+            # where all rows are saturated nothing says where the intercept should be
+            held = xp.sum(per_intercept)
+            free = xp.sum(coef) / xp.where(held > 0, held, 1.0)
+            intercept = xp.where(held > 0, free, point.intercept)
             coef = coef - intercept * per_intercept
         return _Point(coef, intercept, rows.function(coef) + intercept)
 
@@ -384,11 +410,12 @@ def _least(slope: Callable[[float], float]) -> float:
     low, high, at_low, at_high = 0.0, 1.0, slope(0.0), slope(1.0)
     if not at_high > 0.0 or not at_low < 0.0:
         return 1.0
+    first = abs(at_low)
     for _ in range(_SEARCHES):
         # regula falsi, of the kind that halves the value at the end that stays
         t = low + (high - low) * at_low / (at_low - at_high)
         here = slope(t)
-        if abs(here) <= 1e-3 * abs(at_low):
+        if abs(here) <= _SEARCHED * first:
             return t
         if here < 0:
             low, at_low, at_high = t, here, 0.5 * at_high

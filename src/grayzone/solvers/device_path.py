@@ -25,7 +25,7 @@ from grayzone.solvers._device_matrix import KernelValues, inverse_of_lower
 
 Array = Any
 
-_RANK = 512  # rows whose columns the preconditioner knows
+_RANK = 1024  # rows whose columns the preconditioner knows
 _JITTER = 1e-10  # of the diagonal of their kernel values
 _COLUMNS = 2**23  # entries of a matrix of fits that are worked on at a time
 _PRODUCTS = 60  # most conjugate gradients in a step
@@ -176,12 +176,12 @@ class _Path:
         u = xp.clip(-self.y * fits.scores, min=-_STEEPEST, max=_STEEPEST)
         grown = xp.exp(0.5 * u)
         root = xp.sqrt(fits.weight) * grown / (1.0 + grown * grown)
-        # D z = D f - g / D, where g / D = -y sqrt(w p / (1 - p)) of the margin's p
-        rhs = root * fits.scores + self.y * xp.sqrt(fits.weight) * grown
         system = _System(self.values, self.features, root, fits.penalty, self.fit_intercept)
-        start = fits.coef / xp.where(root > 0, root, 1.0)
-        solved, intercept = system.solve(rhs, start, accuracy)
-        coef = root * solved
+        # From the multipliers that the slopes are, a = y w p / lambda: what is left of the right
+        # side is D (f - K a), small at the end and never dominated by rows far on the wrong side.
+        start = self.y * xp.sqrt(fits.weight) * grown / fits.penalty
+        change, intercept = system.solve(start, fits.scores, accuracy)
+        coef = root * (start + change)
         scores = self.values.product(coef) + intercept
         return self._searched(fits, fits._replace(coef=coef, intercept=intercept, scores=scores))
 
@@ -297,10 +297,19 @@ class _System:
         multiplier = xp.sum(self.root * z, axis=0) / size
         return z - multiplier * self.border, multiplier
 
-    def solve(self, rhs: Array, v: Array, accuracy: float) -> tuple[Array, Array]:
-        """Solutions and intercepts, from starts that fulfil the constraint."""
+    def solve(self, start: Array, scores: Array, accuracy: float) -> tuple[Array, Array]:
+        """Changes of v from a start to the solutions, and intercepts.
+
+        The residual at the start is D (f - K D v). The first change makes the coefficients sum to
+        zero, and the others keep it so.
+        """
         xp = self.xp
-        r = rhs - self.times(v)
+        r = self.root * (scores - self.values.product(self.root * start))
+        change = xp.zeros_like(start)
+        if self.border is not None:
+            size = xp.sum(self.root * self.border, axis=0)
+            change = -xp.sum(self.root * start, axis=0) / size * self.border
+            r = r - self.times(change)
         z, intercept = self._constrained(r)
         p, rz = z, xp.sum(r * z, axis=0)
         goal = accuracy**2 * rz
@@ -309,10 +318,10 @@ class _System:
             # columns that are done stay as they are
             live = rz > goal
             step = xp.where(live, rz / xp.clip(xp.sum(p * q, axis=0), min=1e-300), 0.0)
-            v, r = v + step * p, r - step * q
+            change, r = change + step * p, r - step * q
             z, intercept = self._constrained(r)
             rz, before = xp.sum(r * z, axis=0), rz
             if not bool(xp.any(rz > goal)):
                 break
             p = z + (rz / xp.clip(before, min=1e-300)) * p
-        return v, intercept
+        return change, intercept

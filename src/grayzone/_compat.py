@@ -65,7 +65,8 @@ def moved(values: Any, like: Array) -> Array:
         return as_numpy(values)
     if is_array_api_obj(values) and array_namespace(values) == xp:
         return _to_device(values, place)
-    return xp.asarray(np.ascontiguousarray(as_numpy(values)), device=place)
+    host = as_numpy(values)
+    return xp.asarray(np.ascontiguousarray(host) if host.ndim else host, device=place)
 
 
 def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:

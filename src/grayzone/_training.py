@@ -115,8 +115,11 @@ def make_training(
     return Training(**vars(rows), margins=margin_map(rows), kernel=kernel, design=design)
 
 
-def kernel_of(settings: Any, rows: Labelled) -> Kernel:
-    """Kernel that an estimator's parameters ask for, its width set by the data where it has to."""
+def kernel_of(settings: Any, rows: Any) -> Kernel:
+    """Kernel that an estimator's parameters ask for, its width set by the data where it has to.
+
+    Of the rows, ``X`` and ``sample_weight`` are looked at.
+    """
     if settings.kernel == "precomputed":
         _check_kernel_matrix(rows.X)
     s = settings

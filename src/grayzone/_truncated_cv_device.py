@@ -161,8 +161,8 @@ class DeviceSearch:
         found = fit_path(
             values,
             moved(np.where(self.codes == 1, 1.0, -1.0), self.X),
-            moved(np.repeat(np.stack([f.weight for f in folds], axis=1), Cs.size, axis=1), self.X),
-            moved(np.tile(1.0 / Cs, len(folds)), self.X),
+            moved(np.stack([f.weight for f in folds], axis=1), self.X),
+            1.0 / Cs,
             fit_intercept=model.fit_intercept,
             tol=model.tol,
             max_iter=model.max_iter,

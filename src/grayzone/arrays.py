@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from array_api_compat import is_array_api_obj
 
 from grayzone._compat import moved
@@ -22,37 +23,38 @@ def move_to(estimator: Any, like: Array) -> Any:
 
     Parameters
     ----------
-    estimator : estimator
-        A fitted model; it stays as it is.
-    like : array
-        An array of the library and on the device that the copy is for: what ``predict`` will be
-        given.
+        estimator : estimator
+            A fitted model; it stays as it is.
+        like : array
+            An array of the library and on the device that the copy is for: what ``predict`` will be
+            given.
 
     Returns
     -------
-    moved : estimator
-        The copy. Labels that are no numbers stay in NumPy, the only library that has strings.
-        Estimators inside of it, the steps of a pipeline, are moved as well; what was given as a
-        parameter stays as it is. Like a pickled one, the copy of a linear model has no training
-        data, and so no ``support_vectors_``.
+        moved : estimator
+            The copy. Labels that are no numbers stay in NumPy, the only library that has strings.
+            Estimators inside of it, the steps of a pipeline, are moved as well; what was given as a
+            parameter stays as it is. Like a pickled one, the copy of a linear model has no training
+            data, and so no ``support_vectors_``.
 
     See Also
     --------
-    to_numpy : The way back.
+        to_numpy : The way back.
 
     Examples
     --------
-    >>> import array_api_strict as xp
-    >>> import numpy as np
-    >>> from sklearn import config_context
-    >>> from grayzone import TruncatedLogisticRegression
-    >>> from grayzone.arrays import move_to
-    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> clf = TruncatedLogisticRegression().fit(X, [0, 0, 1, 1])
-    >>> there = xp.asarray(X)
-    >>> with config_context(array_api_dispatch=True):
-    ...     move_to(clf, there).predict(there)
-    Array([0, 0, 1, 1], dtype=array_api_strict.int64)
+        >>> import array_api_strict as xp
+        >>> import numpy as np
+    import scipy.sparse as sp
+        >>> from sklearn import config_context
+        >>> from grayzone import TruncatedLogisticRegression
+        >>> from grayzone.arrays import move_to
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+        >>> clf = TruncatedLogisticRegression().fit(X, [0, 0, 1, 1])
+        >>> there = xp.asarray(X)
+        >>> with config_context(array_api_dispatch=True):
+        ...     move_to(clf, there).predict(there)
+        Array([0, 0, 1, 1], dtype=array_api_strict.int64)
     """
     return _converted(estimator, lambda a: moved(a, like))
 
@@ -99,6 +101,10 @@ def _value(value: Any, convert: Convert, inside: Convert) -> Any:
     """Convert arrays, also those in containers and data classes; ``inside`` is for estimators."""
     if is_array_api_obj(value):
         return convert(value) if _is_numeric(value) else value
+    if sp.issparse(value):
+        # other libraries have no sparse rows: a model's own are few
+        there = convert(np.empty(0))
+        return value if isinstance(there, np.ndarray) else convert(value.toarray())
     if hasattr(value, "get_params") and hasattr(value, "fit") and not isinstance(value, type):
         return _converted(value, inside)
     if is_dataclass(value) and not isinstance(value, type):

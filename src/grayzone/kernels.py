@@ -69,6 +69,12 @@ class Kernel:
     degree: int = 3
     coef0: float = 0.0
 
+    @property
+    def is_definite(self) -> bool:
+        """Whether the function is positive semi-definite whatever the rows are."""
+        known = self.name in ("linear", "rbf", "laplacian")
+        return known or (self.name == "poly" and self.coef0 >= 0.0)
+
     def right(self, X: Array, dtype: Any = np.float64) -> Array:
         """Right factor of rows of X; of a precomputed kernel, the numbers of its columns."""
         if self.name == "rbf":
@@ -114,12 +120,7 @@ class Kernel:
             block = left[:, right]
         elif callable(self.name):
             block = np.asarray(self.name(left, right))
-            expected = (left.shape[0], right.shape[0])
-            if block.shape != expected:
-                raise ValueError(
-                    f"The kernel function returned an array of shape {block.shape} for "
-                    f"{expected[0]} and {expected[1]} rows; expected {expected}."
-                )
+            _check_block(block, left, right)
         elif self.name == "laplacian":
             block = _city_block(left, right)
             block *= -self.gamma
@@ -137,7 +138,9 @@ class Kernel:
         if self.name == "precomputed":
             return xp.take(left, right, axis=1)
         if callable(self.name):
-            return self.name(left, right)
+            block = self.name(left, right)
+            _check_block(block, left, right)
+            return block
         if self.name == "laplacian":
             # a feature at a time: all at once would take n times m times d numbers
             far = sum(xp.abs(left[:, j, None] - right[None, :, j]) for j in range(left.shape[1]))
@@ -223,6 +226,16 @@ class Kernel:
         edges = [(a, min(X.shape[0], a + step)) for a in range(0, X.shape[0], step)]
         tiles = (self.between(self.left(X[a:b, :]), right) for a, b in edges)
         return xp.concat([xp.matmul(tile, coef) for tile in tiles])
+
+
+def _check_block(block: Array, left: Array, right: Array) -> None:
+    """Check what a kernel function returned."""
+    expected = (left.shape[0], right.shape[0])
+    if tuple(block.shape) != expected:
+        raise ValueError(
+            f"The kernel function returned an array of shape {tuple(block.shape)} for "
+            f"{expected[0]} and {expected[1]} rows; expected {expected}."
+        )
 
 
 def _is_elsewhere(X: Array) -> bool:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 __all__ = [
     "Logistic",
@@ -630,8 +630,9 @@ def _circulation(flow: Array, max_iter: int = 100) -> Array | None:
     """
     xp = array_namespace(flow)
     k = flow.shape[0]
-    x = xp.zeros(k, dtype=flow.dtype)
-    ones = xp.ones((k, k), dtype=flow.dtype) / k
+    x = xp.zeros_like(flow[0, :])
+    ones = xp.ones_like(flow) / k
+    eye = xp.eye(k, dtype=flow.dtype, device=device(flow))
     for _ in range(max_iter):
         scaled = flow * xp.exp(x[:, None] - x[None, :])
         out, into = xp.sum(scaled, axis=1), xp.sum(scaled, axis=0)
@@ -641,7 +642,7 @@ def _circulation(flow: Array, max_iter: int = 100) -> Array | None:
         imbalance = out - into
         if xp.max(xp.abs(imbalance)) <= 1e-15 * k * total:
             return x
-        laplacian = xp.eye(k, dtype=flow.dtype) * (out + into)[:, None] - scaled - scaled.T
+        laplacian = eye * (out + into)[:, None] - scaled - scaled.T
         step = xp.linalg.solve(laplacian + ones * total, imbalance[:, None])[:, 0]
         x = x - step / xp.clip(xp.max(xp.abs(step)), min=1.0)
     return x

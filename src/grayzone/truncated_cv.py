@@ -18,7 +18,7 @@ from grayzone._training import Training, make_training
 from grayzone._truncated_blocks import fit_blocks
 from grayzone._truncated_cv_device import DeviceSearch
 from grayzone._validation import all_or_nothing, check_weights
-from grayzone.blocks import HeldSource, Source, given_blocks
+from grayzone.blocks import HeldSource, Source, given_blocks, refuse_blocks
 from grayzone.solvers import Solution
 from grayzone.truncated import FINE, TruncatedLogisticRegression
 
@@ -213,6 +213,12 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
         scorer = scorer_of(self)
         grid.model(0, 0)._check_parameters()
         self._forget()
+        refuse_blocks(
+            self,
+            X,
+            "Cross-validate on a sample of the rows, then fit TruncatedLogisticRegression to all "
+            "blocks with the C_ and best_width_ that were chosen.",
+        )
         source = given_blocks(self, X, y, sample_weight)
         if source is not None:
             return self._fit_held(grid, scorer, source)
@@ -237,12 +243,7 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
 
     def _fit_held(self, grid: _Grid, scorer: Scorer, source: Source) -> Self:
         """Do the same with rows on a device."""
-        if not isinstance(source, HeldSource):
-            raise ValueError(
-                "TruncatedLogisticRegressionCV needs all rows in one place, in memory or on a "
-                "device; choose C and the zone on a sample, then fit TruncatedLogisticRegression "
-                "to all blocks."
-            )
+        assert isinstance(source, HeldSource)
         X, y, sample_weight, _ = source.block
         search = DeviceSearch(grid, source, self.cv)
         with fit_progress(self, "search", 1) as report:
@@ -256,7 +257,8 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
         failed = sum(path.n_failed for path in paths)
         if self.refit:
             model = grid.model(*best)
-            status = fit_blocks(model, given_blocks(model, X, y, sample_weight), None)
+            model.n_features_in_ = self.n_features_in_
+            status = fit_blocks(model, HeldSource(X, y, sample_weight), None)
             self._take_over(model)
             failed += int(status not in FINE)
         else:
@@ -352,13 +354,13 @@ class _Grid(NamedTuple):
             C=float(self.Cs[C]), zone=self.zones[zone], **self.shared
         )
 
-    def caps(self, zone: int, training: Training) -> tuple[float, ...]:
+    def caps(self, zone: int, training: Any) -> tuple[float, ...]:
         """Caps of the classes in a zone, once the threshold is known."""
         model = self.model(zone, 0)
         model._set_decision(training)
         return tuple(model._caps().tolist())
 
-    def widths(self, training: Training) -> Array:
+    def widths(self, training: Any) -> Array:
         """Widths of the zones: p_max - p_min, but for a constant."""
         return np.array([sum(self.caps(k, training)) for k in range(len(self.zones))])
 

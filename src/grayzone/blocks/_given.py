@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from array_api_compat import array_namespace, device
+
 from grayzone._compat import is_elsewhere, moved, validated
 from grayzone.blocks._dask import dask_source, is_of_dask
 from grayzone.blocks._source import HeldSource, Source
@@ -23,10 +25,7 @@ def given_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Source |
         return _checked(estimator, cluster, None, None)
     if is_elsewhere(X):
         X, y = validated(estimator, X, y)
-        weight = None if sample_weight is None else moved(sample_weight, X)
-        if weight is not None and weight.ndim == 0:
-            weight = weight + 0.0 * X[:, 0]
-        return HeldSource(X, y, weight)
+        return HeldSource(X, y, _row_weights(sample_weight, X))
     return None
 
 
@@ -41,6 +40,16 @@ def refuse_blocks(estimator: Any, X: Any, instead: str) -> None:
         raise ValueError(
             f"{type(estimator).__name__} takes no blocks of rows; got {type(X).__name__}. {instead}"
         )
+
+
+def _row_weights(sample_weight: Any, X: Array) -> Array | None:
+    """Weights of rows elsewhere, in double precision; a single number is that of each row."""
+    if sample_weight is None:
+        return None
+    xp = array_namespace(X)
+    weight = xp.astype(moved(sample_weight, X), xp.float64)
+    one_each = xp.ones(X.shape[0], dtype=xp.float64, device=device(X))
+    return weight * one_each if weight.ndim == 0 else weight
 
 
 def _checked(estimator: Any, source: Source, y: Any, sample_weight: Any) -> Source:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from grayzone._compat import moved
 from grayzone._validation import as_labels, as_numpy
-from grayzone.blocks._source import Block, Source, Sums
+from grayzone.blocks._source import Block, HeldSource, Source, Sums
 
 Array = Any
 
@@ -62,7 +63,15 @@ class LabelledBlocks:
 
     def reduce(self, task: Callable[[Rows], Sums]) -> Sums:
         """Sum a task over all blocks of rows with codes and weights."""
+        if isinstance(self.source, HeldSource):
+            return task(self.held)
         return self.source.reduce(_Encoded(self.classes, self.factors, task))
+
+    @cached_property
+    def held(self) -> Rows:
+        """All rows, of a source that holds them in one place: encoded once."""
+        assert isinstance(self.source, HeldSource)
+        return encoded(self.source.block, self.classes, self.factors)
 
 
 def label_blocks(source: Source, class_weight: Any = None) -> LabelledBlocks:
@@ -172,7 +181,10 @@ def encoded(block: Block, classes: Array, factors: Array) -> Rows:
             np.searchsorted(classes, as_labels(block.y, "y")), block.X if dense else np.empty(0)
         )
     else:
-        codes = xp.searchsorted(moved(classes, block.y), block.y)
+        known, y = moved(classes, block.y), block.y
+        if y.dtype == xp.bool:  # which libraries do not search for
+            known, y = xp.astype(known, xp.uint8), xp.astype(y, xp.uint8)
+        codes = xp.searchsorted(known, y)
     codes = xp.astype(codes, xp.int64)
     weight = xp.ones(codes.shape[0], dtype=xp.float64, **where)
     if block.weight is not None:

@@ -6,7 +6,6 @@ needs no second matrix beside it, so that the largest system is as large as the 
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from array_api_compat import (
@@ -17,6 +16,7 @@ from array_api_compat import (
 )
 
 from grayzone.kernels import Kernel
+from grayzone.solvers.features import indefinite
 
 Array = Any
 
@@ -24,6 +24,7 @@ _PANEL = 4096  # columns of a panel, whose own factor is found by the library
 _INVERTED = 1024  # rows of the diagonal blocks that are inverted for solving
 _WHOLE = 46_000  # rows up to which the library factorises at once: beyond, its indices overflow
 _TILE = 2**27  # entries of the largest temporary matrix beside the system, 1 GB
+_TRACE = 1e-6  # of the diagonal: negative eigenvalues of that size are rounding errors
 _SPARE = 1.5e9  # bytes left for vectors, tiles and the library itself
 
 
@@ -41,14 +42,29 @@ def free_memory(like: Array) -> float:
         with like.device:
             free, _ = cupy.cuda.runtime.memGetInfo()
             return float(free + cupy.get_default_memory_pool().free_bytes())
-    return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return _free_host_memory()
 
 
-def check_memory(n_rows: int, like: Array) -> None:
-    """Check before anything is allocated that a system of so many rows fits."""
-    needed, free = system_bytes(n_rows), free_memory(like)
+def _free_host_memory() -> float:
+    """Bytes that this machine can still give; infinite where it does not say."""
+    try:
+        with open("/proc/meminfo") as lines:
+            sizes = dict(line.split(":", 1) for line in lines)
+        return 1024.0 * float(sizes["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):
+        return float("inf")
+
+
+def check_memory(n_rows: int, like: Array, matrices: int = 1) -> None:
+    """Check before anything is allocated that a fit of so many rows fits.
+
+    ``matrices`` are those of all pairs of rows that are needed at a time.
+    """
+    needed, free = system_bytes(n_rows, matrices), free_memory(like)
     if needed > free:
-        largest = int(max(0.0, (free - _SPARE) / 8.0) ** 0.5)
+        largest = n_rows
+        while largest > 0 and system_bytes(largest, matrices) > free:
+            largest = int(0.99 * largest)
         raise MemoryError(
             f"An exact kernel fit of {n_rows} rows needs {needed / 1e9:.1f} GB on "
             f"{device(like)}, where {free / 1e9:.1f} GB are free: enough for some {largest} rows. "
@@ -56,10 +72,11 @@ def check_memory(n_rows: int, like: Array) -> None:
         )
 
 
-def system_bytes(n_rows: int) -> float:
+def system_bytes(n_rows: int, matrices: int = 1) -> float:
     """Bytes that a system of so many rows takes, with all that is needed beside it."""
-    panels = 8.0 * n_rows * (2 * _PANEL + _INVERTED)
-    return 8.0 * n_rows**2 + min(panels, 8.0 * n_rows**2) + _SPARE
+    square = 8.0 * n_rows**2
+    beside = min(8.0 * n_rows * (2 * _PANEL + _INVERTED), square)
+    return matrices * square + beside + min(_SPARE, 16.0 * square + 1e7)
 
 
 class KernelValues:
@@ -98,6 +115,16 @@ class KernelValues:
         right = self.kernel.right(xp.take(self.X, places, axis=0))
         return self.kernel.product(self.X, right, xp.take(coef, places, axis=0))
 
+    def check_definite(self) -> None:
+        """Check that the kernel is one, where it need not be: its factor has to exist."""
+        if self.kernel.is_definite:
+            return
+        xp, n = array_namespace(self.X), self.X.shape[0]
+        every = xp.arange(n, device=device(self.X))
+        size = float(xp.max(xp.abs(self.kernel.diagonal(self.X))))
+        ones = xp.ones(n, dtype=xp.float64, device=device(self.X))
+        self.system(every, ones, max(_TRACE * size, 1e-300))
+
     def system(self, places: Array, root: Array, penalty: float) -> KernelSystem:
         """Factorise lambda I + D K D on the rows at places, D having the diagonal ``root``."""
         xp, m = array_namespace(root), root.shape[0]
@@ -118,7 +145,12 @@ class KernelSystem:
     """
 
     def __init__(self, matrix: Array) -> None:
-        self._lower = _cholesky(matrix)
+        try:
+            self._lower = _cholesky(matrix)
+        except Exception as error:  # each array library raises its own here
+            if "memory" in str(error).lower():
+                raise
+            raise indefinite("its matrix has no Cholesky factor") from error
         self._inverses = _diagonal_inverses(self._lower)
 
     def solve(self, rhs: Array) -> Array:

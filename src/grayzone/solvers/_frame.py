@@ -20,6 +20,8 @@ Array = Any
 
 # Entries of the rows that a fit by blocks may hold at a time: 32 MB of double precision.
 MOST_HELD = 2**22
+# The golden ratio of 2^32: multiples of it are spread evenly (Knuth).
+_GOLDEN = 2_654_435_769
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class Frame:
     def has_kinks(self) -> bool:
         """Whether any class has a floor."""
         return bool(np.any(np.isfinite(self.floors)))
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all classes have a floor, or none has."""
+        return bool(np.all(np.isfinite(self.floors))) or not self.has_kinks
 
     def problem(self, rows: Rows) -> Problem:
         """Give the part of the problem that these rows are."""
@@ -119,18 +126,19 @@ def picked(rows: Rows, places: Array) -> list[Gathered]:
 
 @dataclass(frozen=True)
 class Draw:
-    """Every k-th row of each class in each block, k its stride."""
+    """A share of the rows of each class, by their numbers: the same rows in every reading."""
 
-    strides: tuple[int, ...]
+    shares: tuple[float, ...]
 
     def __call__(self, rows: Rows) -> Sums:
-        """Gather the drawn rows, what each class of them weighs in place of all."""
+        """Gather the drawn rows."""
         xp = array_namespace(rows.codes)
-        drawn = []
-        for code, stride in enumerate(self.strides):
-            places = xp.nonzero((rows.codes == code) & (rows.weight > 0))[0]
-            drawn.append(places[::stride])
-        return {"drawn": picked(rows, xp.sort(xp.concat(drawn)))}
+        n = rows.codes.shape[0]
+        numbers = rows.first + xp.arange(n, dtype=xp.int64, device=device(rows.codes))
+        # neighbours are far apart in this order, whatever the order of the rows is
+        order = xp.astype((numbers % 2**31) * _GOLDEN % 2**32, xp.float64) / 2**32
+        shares = xp.take(moved(np.array(self.shares), rows.weight), rows.codes)
+        return {"drawn": picked(rows, xp.nonzero((order < shares) & (rows.weight > 0))[0])}
 
 
 def draw_sample(labelled: LabelledBlocks, most: int) -> Gathered:
@@ -141,7 +149,7 @@ def draw_sample(labelled: LabelledBlocks, most: int) -> Gathered:
     labelled : LabelledBlocks
         All rows.
     most : int
-        How many rows, about: there is at least one of each class from every block.
+        How many rows, about.
 
     Returns
     -------
@@ -151,9 +159,9 @@ def draw_sample(labelled: LabelledBlocks, most: int) -> Gathered:
     share = max(1, most // len(labelled.classes))
     # what rare classes do not use, the others may
     spare = np.maximum(share - labelled.counts, 0).sum() / max(1, np.sum(labelled.counts > share))
-    strides = np.maximum(1, np.ceil(labelled.counts / (share + spare)))
+    shares = np.minimum(1.0, (share + spare) / np.maximum(labelled.counts, 1))
     like = labelled.source.like()
-    found = labelled.reduce(Draw(tuple(int(s) for s in strides)))
+    found = labelled.reduce(Draw(tuple(shares.tolist())))
     rows, numbers = gather(found["drawn"], like, labelled.source.n_features)
     xp = array_namespace(rows.codes)
     factors = [

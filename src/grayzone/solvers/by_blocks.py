@@ -51,11 +51,15 @@ _ROUNDING = 1e-15  # gap at which nothing is left to gain
 
 
 class Held(NamedTuple):
-    """Rows that a solve treated exactly: at ``coef`` in the band, or misjudged by ``changes``."""
+    """Rows that a solve treated exactly: at ``coef`` in the band, or misjudged by ``changes``.
+
+    Beside each change is the least amount by which a row has to be misjudged.
+    """
 
     coef: Array
     band: float
-    changes: tuple[Array, ...] = ()
+    lively: bool = True  # whether rows that move far count as misjudged
+    changes: tuple[tuple[Array, float], ...] = ()
 
 
 class BlockSolution(NamedTuple):
@@ -79,8 +83,9 @@ def near_kink(problem: Problem, held: Held) -> Array:
     """Tell which rows a solve held."""
     scores = problem.design.scores(held.coef)
     near = _in_band(problem, scores, held.band)
-    for change in held.changes:
-        near = near | _misjudged(problem, scores, problem.design.scores(change))
+    for change, least in held.changes:
+        moved = problem.design.scores(change)
+        near = near | (_misjudged(problem, scores, moved, held.lively) > least)
     return near
 
 
@@ -90,18 +95,22 @@ def _in_band(problem: Problem, scores: Array, band: float) -> Array:
     return (xp.abs(distance) <= band) & xp.isfinite(problem.loss.floor) & (problem.weight > 0)
 
 
-def _misjudged(problem: Problem, scores: Array, moved: Array) -> Array:
-    """Tell which rows cross the kink, or move too far for their second-order model."""
+def _misjudged(problem: Problem, scores: Array, moved: Array, lively: bool) -> Array:
+    """Tell by how much rows cross the kink, or move too far for their second-order model.
+
+    The interior point wants floors, and the smooth Newton method wants none: where some classes
+    have floors and some have not, only rows that cross are misjudged.
+    """
     xp = array_namespace(scores)
     distance = problem.margins.margin(scores) - problem.loss.floor
     change = problem.margins.push(scores, moved)
     there = distance + change
-    wrong = ((distance > 0) != (there > 0)) & (xp.abs(there) > 1e-10)
-    kinked = xp.isfinite(problem.loss.floor)
-    # the interior point wants floors, and the smooth Newton method wants none
-    if bool(xp.all(kinked)) or not bool(xp.any(kinked)):
-        wrong = wrong | ((distance > 0) & (xp.abs(change) > _LIVELY))
-    return wrong & (problem.weight > 0)
+    crosses = ((distance > 0) != (there > 0)) & (xp.abs(there) > 1e-10)
+    amount = xp.where(crosses, xp.abs(there), 0.0)
+    if lively:
+        far = xp.clip(xp.abs(change) - _LIVELY, min=0.0)
+        amount = xp.maximum(amount, xp.where(distance > 0, far, 0.0))
+    return xp.where(problem.weight > 0, amount, 0.0)
 
 
 @dataclass(frozen=True)
@@ -164,12 +173,14 @@ class _Join:
     frame: Frame
     held: Held  # the rows held already
     change: Array
+    least: float
 
     def __call__(self, rows: Rows) -> Sums:
         problem = self.frame.problem(rows)
         xp = array_namespace(rows.weight)
         scores = problem.design.scores(self.held.coef)
-        wrong = _misjudged(problem, scores, problem.design.scores(self.change))
+        moved = problem.design.scores(self.change)
+        wrong = _misjudged(problem, scores, moved, self.held.lively) > self.least
         wrong = wrong & ~near_kink(problem, self.held)
         u = problem.margins.margin(scores)
         H, g = _second_order(
@@ -425,29 +436,37 @@ class _Descent:
             g = g + point.look["rounded_gradient"]
             return _newton_step(H, g)
         near = gather(point.look.get("near", []), self.like, self.n_features)
-        held = Held(point.coef, point.band)
+        held = Held(point.coef, point.band, self.frame.is_uniform)
         step = self._solved(point, near, Quadratic(H, g), held, None)
         for _ in range(_JOINS):
-            if not self._restless(point, step.change):
+            least = self._least_misjudged(point, step.change)
+            if least is None:
                 break
-            found = self.labelled.reduce(_Join(self.frame, held, step.change))
+            found = self.labelled.reduce(_Join(self.frame, held, step.change, least))
             joined = gather(found["joined"], self.like, self.n_features)
             if joined.numbers.shape[0] == 0:
                 break
-            held = held._replace(changes=(*held.changes, step.change))
+            held = held._replace(changes=(*held.changes, (step.change, least)))
             near = _merged(near, joined)
             H, g = H - found["hessian"], g - found["gradient"]
             step = self._solved(point, near, Quadratic(H, g), held, step.change)
         return step
 
-    def _restless(self, point: _Point, change: Array) -> bool:
-        """Whether rows may move so far that they are misjudged, by the sample."""
+    def _least_misjudged(self, point: _Point, change: Array) -> float | None:
+        """By how much a row has to be misjudged to join: so much that these are not too many.
+
+        None where rows move so little that none can be, by the sample.
+        """
         if self.sample is None:
-            return False
+            return None
+        xp = array_namespace(change)
         scores = self.sample.design.scores(point.coef)
-        moved = self.sample.margins.push(scores, self.sample.design.scores(change))
-        most = float(array_namespace(moved).max(array_namespace(moved).abs(moved)))
-        return most > 0.1 * _LIVELY or (self.frame.has_kinks and most > 0.5 * point.band)
+        moved = self.sample.design.scores(change)
+        most = float(xp.max(xp.abs(self.sample.margins.push(scores, moved))))
+        if most <= 0.1 * _LIVELY and not (self.frame.has_kinks and most > 0.5 * point.band):
+            return None
+        amount = _misjudged(self.sample, scores, moved, self.frame.is_uniform)
+        return _quantile(amount, 1.0 - min(1.0, 0.5 * self.most / self.labelled.n_rows))
 
     def _solved(
         self, point: _Point, near: Gathered, model: Quadratic, held: Held, start: Array | None

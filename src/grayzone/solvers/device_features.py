@@ -17,6 +17,7 @@ from grayzone.kernels import Kernel
 from grayzone.solvers._device_matrix import check_memory
 from grayzone.solvers._frame import Frame
 from grayzone.solvers._loop import Record, Status
+from grayzone.solvers._problem import Problem
 from grayzone.solvers.by_blocks import minimise_by_blocks, row_duals
 from grayzone.solvers.features import indefinite
 
@@ -24,6 +25,7 @@ Array = Any
 
 _RANK = 2e-16  # eigenvalues below so much of the largest, a row, are rounding errors
 _INDEFINITE = 1e-6
+_FINER = (1.0, 1e-2, 1e-4)  # tolerances of the linear fit, in units of the one asked for
 
 
 def fit_in_features(
@@ -41,26 +43,41 @@ def fit_in_features(
     multipliers, duals, intercept, objective, gap, status, n_iter : tuple
         Objective and gap are those of the function that the duals (n, Q) span.
     """
-    check_memory(2 * rows.X.shape[0], rows.weight)
+    check_memory(rows.X.shape[0], rows.weight, matrices=4)
     L = _features(kernel, rows.X)
     xp, codes = array_namespace(L), rows.codes
     mass = [float(xp.sum(xp.where(codes == k, rows.weight, 0.0))) for k in range(frame.n_classes)]
     labelled = LabelledBlocks(HeldSource(L, codes, rows.weight), *_census(mass, L.shape[0]))
-    found = minimise_by_blocks(labelled, frame, tol=tol, max_iter=max_iter, callback=callback)
     problem = frame.problem(Rows(L, codes, rows.weight, 0))
-    multipliers, duals = row_duals(problem, found)
-    rank = L.shape[1]
-    coef = -problem.design.gradient(rows.weight[:, None] * duals)[:, :rank] / frame.penalty
-    intercept = xp.zeros_like(coef[:, 0])
+    start, n_iter = None, 0
+    # a function within the tolerance may have duals that span a worse one
+    for finer in _FINER:
+        options: Any = {"tol": finer * tol, "max_iter": max_iter, "callback": callback}
+        found = minimise_by_blocks(labelled, frame, start=start, **options)
+        start, n_iter = found.coef, n_iter + found.n_iter
+        multipliers, duals = row_duals(problem, found)
+        objective, gap = _spanned(problem, frame, found.coef, duals)
+        if gap <= tol or found.status is not Status.CONVERGED:
+            break
+    status = found.status
+    if status is Status.CONVERGED and gap > tol:
+        status = Status.ROUNDED
+    intercept = xp.zeros_like(found.coef[:, 0])
     if frame.fit_intercept:
-        intercept = found.coef[:, rank]
-    scores = xp.matmul(L, coef.T) + intercept
+        intercept = found.coef[:, L.shape[1]]
+    return multipliers, duals, intercept, objective, gap, status, n_iter
+
+
+def _spanned(problem: Problem, frame: Frame, coef: Array, duals: Array) -> tuple[float, float]:
+    """Objective and relative gap of the function that duals span, with these intercepts."""
+    xp, rank = array_namespace(coef), problem.design.n_features
+    slopes = -problem.design.gradient(problem.weight[:, None] * duals)[:, :rank] / frame.penalty
+    scores = problem.design.scores(xp.concat([slopes, coef[:, rank:]], axis=1))
     distance = problem.margins.fenchel_young(problem.loss, scores, duals)
     loss = problem.loss.value(problem.margins.margin(scores))
-    norm = 0.5 * frame.penalty * float(xp.sum(coef * coef))
-    objective = float(xp.sum(rows.weight * loss)) + norm
-    gap = float(xp.sum(rows.weight * distance)) / objective
-    return multipliers, duals, intercept, objective, gap, found.status, found.n_iter
+    norm = 0.5 * frame.penalty * float(xp.sum(slopes * slopes))
+    objective = float(xp.sum(problem.weight * loss)) + norm
+    return objective, float(xp.sum(problem.weight * distance)) / objective
 
 
 def _features(kernel: Kernel, X: Array) -> Array:
@@ -72,6 +89,8 @@ def _features(kernel: Kernel, X: Array) -> Array:
     if least < -_INDEFINITE * largest:
         raise indefinite(f"it has an eigenvalue of {least:.2e}, the largest being {largest:.2e}")
     kept = xp.nonzero(values > _RANK * X.shape[0] * largest)[0]
+    if kept.shape[0] == 0:  # a kernel of nothing but zeros
+        return xp.zeros_like(K[:, :1])
     return xp.take(vectors, kept, axis=1) * xp.sqrt(xp.take(values, kept))
 
 

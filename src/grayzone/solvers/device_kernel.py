@@ -180,6 +180,7 @@ def fit_on_device(
         The function, and the gap between it and its duals.
     """
     check_memory(rows.n_rows, rows.y)
+    rows.values.check_definite()
     start = _prior(rows) if start is None else start
     return _Newton(rows, tol, max_iter, callback).run(start)
 
@@ -319,11 +320,13 @@ class _Newton:
         """Step until the certificate is good enough."""
         kink = _Kink(_FIRST_WIDTH if self.has_kinks else 0.0)
         loss, parts, idle = _Rounded(self.rows.floor, kink.width), None, 0
-        best, status = certified(self.rows, point), Status.MAX_ITER
+        best, status, least = certified(self.rows, point), Status.MAX_ITER, float("inf")
         while self.n_iter < self.max_iter:
             point = self._step(point, loss, parts)
             found = certified(self.rows, point)
-            idle = 0 if found.gap < best.gap else idle + 1
+            value = self._value(point, loss)
+            idle = 0 if found.gap < best.gap or value < least else idle + 1
+            least = min(value, least)
             best = found if found.gap < best.gap else best
             stop = self._tell(found)
             if best.gap <= self.tol:
@@ -336,7 +339,7 @@ class _Newton:
             changed = self.has_kinks and kink.changes(found.gap)
             parts = seen if changed else None
             if changed:
-                loss = _Rounded(self.rows.floor, kink.width)
+                loss, least = _Rounded(self.rows.floor, kink.width), float("inf")
         return best._replace(status=status, n_iter=self.n_iter)
 
     def _tell(self, found: DeviceSolution) -> bool:
@@ -370,6 +373,7 @@ class _Newton:
         if self.factor is not None and self.factor.serves(model):
             solved = self.factor.improved(model, point)
         if solved is None:
+            self.factor = None  # first, for there may be room for one only
             self.factor = _Factor(rows, model)
             solved = self.factor.solved(model)
         coef, per_intercept = solved[:, 0], solved[:, 1]

@@ -20,6 +20,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from grayzone._compat import moved
+from grayzone._validation import as_numpy
 from grayzone.losses import Logistic, sigmoid, softplus
 from grayzone.solvers._device_matrix import KernelValues, inverse_of_lower
 
@@ -28,10 +29,12 @@ Array = Any
 _RANK = 1024  # rows whose columns the preconditioner knows
 _JITTER = 1e-10  # of the diagonal of their kernel values
 _COLUMNS = 2**23  # entries of a matrix of fits that are worked on at a time
-_PRODUCTS = 60  # most conjugate gradients in a step
+_PRODUCTS = 100  # most conjugate gradients in a step
 _INNER = 0.03  # accuracy of the systems at first, and when few digits are missing
 _STEEPEST = 60.0  # margins beyond this say no more
-_SEARCHES = 12
+_SEARCHES = 30
+_AT_ONCE = 10  # penalties
+_PATIENCE = 10  # steps of all fits without a smaller gap
 
 
 class PathSolution(NamedTuple):
@@ -56,19 +59,33 @@ class _Fits(NamedTuple):
         xp = array_namespace(self.coef)
         return _Fits(*(xp.take(a, places, axis=a.ndim - 1) for a in self))
 
+    def with_columns(self, columns: Array, new: _Fits) -> _Fits:
+        """Give the fits with those of some columns (a NumPy array) replaced."""
+        n_fits = self.penalty.shape[0]
+        if columns.size == n_fits:
+            return new
+        others = np.setdiff1d(np.arange(n_fits), columns)
+        order = moved(np.argsort(np.concatenate([others, columns])), self.penalty)
+        kept = self.take(moved(others, self.penalty))
+        xp = array_namespace(self.penalty)
+        both = (xp.concat([a, b], axis=a.ndim - 1) for a, b in zip(kept, new, strict=True))
+        return _Fits(*both).take(order)
+
 
 def fit_path(
     values: KernelValues,
     y: Array,
     weight: Array,
-    penalty: Array,
+    penalties: Array,
     *,
     fit_intercept: bool,
     tol: float,
     max_iter: int,
     seed: int = 0,
 ) -> PathSolution:
-    """Fit plain kernel logistic regression for every column of weights and its penalty.
+    """Fit plain kernel logistic regression for every column of weights and every penalty.
+
+    Some penalties are fitted at once, the largest first; the next start from the last of them.
 
     Parameters
     ----------
@@ -76,10 +93,10 @@ def fit_path(
         Kernel values of all rows, kept.
     y : array of shape (n,)
         -1 and 1.
-    weight : array of shape (n, P)
-        Weights; zero where a fit does not see a row.
-    penalty : array of shape (P,)
-        lambda of each fit.
+    weight : array of shape (n, F)
+        Weights of each fold; zero on the rows that it does not see.
+    penalties : NumPy array of shape (P,)
+        Values of lambda.
     fit_intercept : bool
         Whether there are intercepts.
     tol : float
@@ -92,21 +109,31 @@ def fit_path(
     Returns
     -------
     solution : PathSolution
-        Scores of all rows by all fits.
+        Scores of all rows by the fits of all folds, those of a fold side by side.
     """
-    xp, n_fits = array_namespace(y), weight.shape[1]
-    step = max(1, _COLUMNS // y.shape[0])
-    features = _nystrom(values, seed)
-    parts = []
-    for a in range(0, n_fits, step):
-        b = min(n_fits, a + step)
-        path = _Path(values, features, y, fit_intercept, tol, max_iter)
-        parts.append(path.run(weight[:, a:b], penalty[a:b]))
-    return PathSolution(
-        xp.concat([p.scores for p in parts], axis=1),
-        np.concatenate([p.gaps for p in parts]),
-        np.concatenate([p.n_iter for p in parts]),
+    xp, (n, n_folds), n_pen = array_namespace(y), weight.shape, penalties.shape[0]
+    order = np.argsort(-penalties, kind="stable")
+    path = _Path(values, _nystrom(values, seed), y, fit_intercept, tol, max_iter)
+    step = max(1, min(_AT_ONCE, _COLUMNS // (n * n_folds)))
+    found: dict[tuple[int, int], tuple[Array, float, int]] = {}
+    last: _Fits | None = None
+    for a in range(0, n_pen, step):
+        some = order[a : a + step]
+        place = moved(np.repeat(np.arange(n_folds), some.size), y)
+        wide = xp.take(weight, place, axis=1)
+        penalty = moved(np.tile(penalties[some], n_folds), y)
+        start = path.start(wide, penalty)
+        if last is not None:
+            kept = last.take(place)
+            start = start._replace(coef=kept.coef, intercept=kept.intercept, scores=kept.scores)
+        fits, gaps, n_iter = path.run(start)
+        for j, (fold, k) in enumerate((f, int(p)) for f in range(n_folds) for p in some):
+            found[fold, k] = fits.scores[:, j], gaps[j], n_iter[j]
+        last = fits.take(moved(np.arange(1, n_folds + 1) * some.size - 1, y))
+    scores, gaps, n_iter = zip(
+        *(found[f, p] for f in range(n_folds) for p in range(n_pen)), strict=True
     )
+    return PathSolution(xp.stack(scores, axis=1), np.array(gaps), np.array(n_iter))
 
 
 def _nystrom(values: KernelValues, seed: int) -> Array:
@@ -134,33 +161,30 @@ class _Path:
     ) -> None:
         self.values, self.features, self.y = values, features, y[:, None]
         self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
-        self.xp = array_namespace(y)
+        self.xp, self.idle = array_namespace(y), 0
 
-    def run(self, weight: Array, penalty: Array) -> PathSolution:
-        """Newton steps of all fits, until each is good enough."""
-        n_fits = weight.shape[1]
-        fits = self._start(weight, penalty)
-        scores = fits.scores
+    def run(self, fits: _Fits) -> tuple[_Fits, Array, Array]:
+        """Newton steps of all fits, until each is good enough; gives gaps and steps, too."""
+        n_fits = fits.penalty.shape[0]
+        every, left, worst = fits, np.arange(n_fits), 1.0
         gaps, n_iter = np.full(n_fits, np.inf), np.zeros(n_fits, dtype=int)
-        left = np.arange(n_fits)
-        worst = 1.0
         for _ in range(self.max_iter):
             fits = self._step(fits, min(_INNER, worst))
-            found = as_host(self._gaps(fits))
+            found = as_numpy(self._gaps(fits))
+            better = found < gaps[left]
             gaps[left], n_iter[left] = found, n_iter[left] + 1
-            done = ~(found > self.tol)
+            self.idle = 0 if np.any(better) else self.idle + 1
+            done = ~(found > self.tol) | (self.idle > _PATIENCE)
             worst = max(float(np.max(found)), 1e-12) ** 0.5
             if np.any(done):
-                scores = _replaced(scores, fits.scores, left)
+                every = every.with_columns(left, fits)
                 left = left[~done]
-                fits = fits.take(moved(np.flatnonzero(~done), penalty))
+                fits = fits.take(moved(np.flatnonzero(~done), fits.penalty))
             if not left.size:
                 break
-        if left.size:
-            scores = _replaced(scores, fits.scores, left)
-        return PathSolution(scores, gaps, n_iter)
+        return (every.with_columns(left, fits) if left.size else every), gaps, n_iter
 
-    def _start(self, weight: Array, penalty: Array) -> _Fits:
+    def start(self, weight: Array, penalty: Array) -> _Fits:
         """No function but an intercept that gives back the class priors."""
         xp = self.xp
         zeros = xp.zeros_like(weight)
@@ -227,21 +251,6 @@ class _Path:
         return gap / (xp.sum(w * softplus(u), axis=0) + norm)
 
 
-def as_host(values: Array) -> Array:
-    """Numbers as a NumPy array."""
-    return moved(values, np.empty(0))
-
-
-def _replaced(scores: Array, new: Array, columns: Array) -> Array:
-    """Scores with some columns replaced."""
-    xp = array_namespace(scores)
-    if columns.size == scores.shape[1]:
-        return new
-    order = np.concatenate([np.setdiff1d(np.arange(scores.shape[1]), columns), columns])
-    kept = xp.take(scores, moved(order[: order.size - columns.size], new), axis=1)
-    return xp.take(xp.concat([kept, new], axis=1), moved(np.argsort(order), new), axis=1)
-
-
 def _least(slope: Any, high: Array) -> Array:
     """Places in (0, 1] where slopes of convex functions change sign, by bisection."""
     xp = array_namespace(high)
@@ -251,7 +260,8 @@ def _least(slope: Any, high: Array) -> Array:
         middle = 0.5 * (low + high)
         up = slope(middle) > 0.0
         low, high = xp.where(up, low, middle), xp.where(up, middle, high)
-    return xp.where(over, 0.5 * (low + high), 1.0)
+    # downhill all the way to the lower end, however short that is
+    return xp.where(over, low, 1.0)
 
 
 class _System:

@@ -181,7 +181,7 @@ def read_plainly(folder: Path, n_rows: int) -> dict[str, float]:
     block_rows = source_of(folder, n_rows).block_rows
     parts = zip(files(folder), (4 * FEATURES, 1), strict=True)
     opened = [
-        (path.open("rb", buffering=0), np.empty(width * block_rows, np.uint8), width * n_rows)
+        (path.open("rb", buffering=0), memoryview(bytearray(width * block_rows)), width * n_rows)
         for path, width in parts
     ]
     seconds: dict[str, list[float]] = {"cold": [], "warm": []}
@@ -192,7 +192,7 @@ def read_plainly(folder: Path, n_rows: int) -> dict[str, float]:
             for file, buffer, left in opened:
                 file.seek(0)
                 while left > 0:
-                    left -= file.readinto(memoryview(buffer)[: min(left, buffer.size)])
+                    left -= file.readinto(buffer[: min(left, len(buffer))])
             seconds[state].append(time.perf_counter() - start)
     for file, _, _ in opened:
         file.close()

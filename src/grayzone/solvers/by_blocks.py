@@ -53,13 +53,15 @@ _ROUNDING = 1e-15  # gap at which nothing is left to gain
 class Held(NamedTuple):
     """Rows that a solve treated exactly: at ``coef`` in the band, or misjudged by ``changes``.
 
-    Beside each change is the least amount by which a row has to be misjudged.
+    Beside each change is the least amount by which a row has to be misjudged. Where kinks were
+    rounded off instead no row was held, and multipliers are slopes of the rounded losses.
     """
 
     coef: Array
     band: float
     lively: bool = True  # whether rows that move far count as misjudged
     changes: tuple[tuple[Array, float], ...] = ()
+    rounded: bool = False
 
 
 class BlockSolution(NamedTuple):
@@ -79,8 +81,17 @@ class BlockSolution(NamedTuple):
     scale: Array | None
 
 
+def _slopes(problem: Problem, u: Array, held: Held | None) -> Array:
+    """Multipliers of rows that were not held: slopes of their losses, as the solve had them."""
+    if held is not None and held.rounded:
+        return SmoothedLogistic(problem.loss, held.band).slope(u)
+    return problem.loss.slope(u)
+
+
 def near_kink(problem: Problem, held: Held) -> Array:
     """Tell which rows a solve held."""
+    if held.rounded:
+        return problem.weight < 0
     scores = problem.design.scores(held.coef)
     near = _in_band(problem, scores, held.band)
     for change, least in held.changes:
@@ -128,8 +139,9 @@ class _Look:
         xp = array_namespace(rows.weight)
         scores = problem.design.scores(self.coef)
         u, loss, w = problem.margins.margin(scores), problem.loss, problem.weight
-        slope = loss.slope(u)
-        own = slope if self.held is None else xp.where(near_kink(problem, self.held), 0.0, slope)
+        own = _slopes(problem, u, self.held)
+        if self.held is not None:
+            own = xp.where(near_kink(problem, self.held), 0.0, own)
         duals = problem.margins.pull(scores, own)
         near = _in_band(problem, scores, self.band)
         far = xp.nonzero(~near & (u > loss.floor))[0]
@@ -207,7 +219,7 @@ class _Distance:
         rest = w > 0
         if self.held is not None:
             rest = rest & ~near_kink(problem, self.held)
-        slope = xp.where(rest, problem.loss.slope(margins.margin(scores)), 0.0)
+        slope = xp.where(rest, _slopes(problem, margins.margin(scores), self.held), 0.0)
         duals = margins.scaled(margins.pull(scores, slope), self.scale)
         distance = margins.fenchel_young(problem.loss, scores, duals)
         return {
@@ -254,7 +266,7 @@ def row_duals(problem: Problem, found: BlockSolution) -> tuple[Array, Array]:
     """Multipliers (n,) of the margins of rows in memory, and their balanced duals (n, Q)."""
     xp = array_namespace(found.coef)
     scores = problem.design.scores(found.coef)
-    multipliers = problem.loss.slope(problem.margins.margin(scores))
+    multipliers = _slopes(problem, problem.margins.margin(scores), found.held)
     multipliers = xp.where(problem.weight > 0, multipliers, 0.0)
     if found.held is not None and found.near is not None and found.near.shape[0]:
         near = near_kink(problem, found.held)
@@ -316,10 +328,14 @@ class _Descent:
                 status = Status.NOT_FINITE
                 break
             step = self._step(point)
-            after = self._moved(point, step)
-            if after is None and "rounded_hessian" in point.look and point.band > _NARROWEST:
-                # kinks rounded off so widely that the step leads nowhere
-                point = self._look(point.coef, 0.1 * point.band, None)
+            # a model that promises a rise has got out of hand; one at the optimum promises nothing
+            credible = step.promised > -1e-9 * abs(point.value)
+            after = self._moved(point, step) if credible else None
+            if after is None and self._may_round(point):
+                # near rows that are too few, or kinks that are rounded off too widely
+                rounded = "rounded_hessian" in point.look
+                band = 0.1 * point.band if rounded else point.band
+                point = self._look(point.coef, band, None, rounds=True)
                 continue
             if after is None:
                 status = status if status is Status.CONVERGED else Status.STALLED
@@ -356,8 +372,13 @@ class _Descent:
         smooth = replace(self.sample, loss=SmoothedLogistic(self.sample.loss, _WIDTH))
         penalty = Quadratic(_diagonal(self.sample.ridge()), self.sample.shrinkage(coef))
         tol = _ENOUGH * share * self.frame.n_outputs * self.sample.design.n_coef
-        scores = self.sample.design.scores(coef)
-        return coef + smooth_newton(smooth, penalty, scores, tol=tol).change
+        inner = smooth_newton(smooth, penalty, self.sample.design.scores(coef), tol=tol)
+        if not inner.converged and self.frame.has_kinks and self.frame.is_uniform:
+            # at the priors of rare classes hardly a row has any curvature
+            coef = 0.0 * coef
+            scores = self.sample.design.scores(coef)
+            inner = interior_point(self.sample, penalty._replace(gradient=coef), scores, tol=tol)
+        return coef + inner.change
 
     def _distances(self, coef: Array) -> Array:
         """Distances of the sample from the kink; infinite where there is none."""
@@ -407,6 +428,10 @@ class _Descent:
     # Steps
     # ------------------------------------------------------------------------------------------
 
+    def _may_round(self, point: _Point) -> bool:
+        """Whether another step from here, with kinks rounded off otherwise, may do better."""
+        return self.frame.has_kinks and self.sample is not None and point.band > _NARROWEST
+
     def _look(self, coef: Array, band: float, held: Held | None, rounds: bool = False) -> _Point:
         gathers = self.frame.has_kinks and not rounds and self._gathers(coef, band)
         look = self.labelled.reduce(_Look(self.frame, coef, band, gathers, held))
@@ -434,7 +459,8 @@ class _Descent:
         if rounds:
             H = H + point.look["rounded_hessian"]
             g = g + point.look["rounded_gradient"]
-            return _newton_step(H, g)
+            held = Held(point.coef, point.band, rounded=True)
+            return _newton_step(H, g)._replace(held=held)
         near = gather(point.look.get("near", []), self.like, self.n_features)
         held = Held(point.coef, point.band, self.frame.is_uniform)
         step = self._solved(point, near, Quadratic(H, g), held, None)
@@ -508,7 +534,8 @@ class _Descent:
     def _moved(self, point: _Point, step: _Step) -> _Point | None:
         """Look where a step leads, and shorten it while the objective does not fall."""
         length = 1.0
-        for _ in range(_FEW_HALVINGS if "rounded_hessian" in point.look else _HALVINGS):
+        few = "rounded_hessian" in point.look and step.promised < point.value
+        for _ in range(_FEW_HALVINGS if few else _HALVINGS):
             coef = point.coef + length * step.change
             band = self._next_band(point, step, length == 1.0)
             after = self._look(coef, band, step.held if length == 1.0 else None)

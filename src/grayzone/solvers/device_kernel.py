@@ -33,8 +33,9 @@ from grayzone.solvers._loop import Record, Status
 
 Array = Any
 
-_FIRST_WIDTH, _NARROWER = 1.0, 0.3  # of the rounded kink, and the factor from one to the next
-_MOST_STEPS, _WIDER = 8, 30.0  # at one width, and the factor where these led nowhere
+_FIRST_WIDTH, _NARROWER = 1.0, 0.4  # of the rounded kink, and the factor from one to the next
+_MUCH_NARROWER = 0.05  # the factor where rows no longer change parts
+_MOST_STEPS, _WIDER = 6, 30.0  # at one width, and the factor where these led nowhere
 _SETTLED = 0.02  # width from which on rows hardly change parts
 _AHEAD = 0.3  # gap, in widths of the kink, at which the kink gets narrower
 _PATIENCE = 30  # steps without progress
@@ -281,21 +282,21 @@ class _Kink:
     """
 
     width: float
-    factor: float = _NARROWER
     steps: int = 0
-    squares: bool = True
+    quick: bool = True
+    narrowed: bool = False
 
     def changes(self, gap: float) -> bool:
         """Choose the width for the next step; true where it is another one."""
         self.steps += 1
         if gap <= _AHEAD * self.width:
-            settled = self.squares and self.steps == 1 and self.width < _SETTLED
-            self.factor = self.factor**2 if settled else _NARROWER
+            settled = self.quick and self.steps == 1 and self.width < _SETTLED
+            factor = _MUCH_NARROWER if settled else _NARROWER
         elif self.steps > _MOST_STEPS and self.width < _SETTLED:
-            self.factor, self.squares = _WIDER, False
+            factor, self.quick = _WIDER, False
         else:
             return False
-        self.width, self.steps = self.width * self.factor, 0
+        self.width, self.steps, self.narrowed = self.width * factor, 0, factor < 1.0
         return True
 
 
@@ -337,7 +338,8 @@ class _Newton:
                 break
             seen = loss.parts(-self.rows.y * point.scores)
             changed = self.has_kinks and kink.changes(found.gap)
-            parts = seen if changed else None
+            # a wider kink is there to look at the parts anew
+            parts = seen if changed and kink.narrowed else None
             if changed:
                 loss, least = _Rounded(self.rows.floor, kink.width), float("inf")
         return best._replace(status=status, n_iter=self.n_iter)

@@ -30,7 +30,8 @@ _RANK = 1024  # rows whose columns the preconditioner knows
 _JITTER = 1e-10  # of the diagonal of their kernel values
 _COLUMNS = 2**23  # entries of a matrix of fits that are worked on at a time
 _PRODUCTS = 100  # most conjugate gradients in a step
-_INNER = 0.03  # accuracy of the systems at first, and when few digits are missing
+_FLAT = 1e-3  # root of the curvature of a row that counts as none
+_INNER = 0.01  # accuracy of the systems at first, and when few digits are missing
 _STEEPEST = 60.0  # margins beyond this say no more
 _SEARCHES = 30
 _AT_ONCE = 10  # penalties
@@ -201,10 +202,13 @@ class _Path:
         grown = xp.exp(0.5 * u)
         root = xp.sqrt(fits.weight) * grown / (1.0 + grown * grown)
         system = _System(self.values, self.features, root, fits.penalty, self.fit_intercept)
-        # From the multipliers that the slopes are, a = y w p / lambda: what is left of the right
-        # side is D (f - K a), small at the end and never dominated by rows far on the wrong side.
-        start = self.y * xp.sqrt(fits.weight) * grown / fits.penalty
-        change, intercept = system.solve(start, fits.scores, accuracy)
+        # From the coefficients there are; but rows without curvature have the multiplier that
+        # their slope is, y w p: divided by D, anything else would dwarf all other rows.
+        slope = self.y * xp.sqrt(fits.weight) * grown / fits.penalty
+        flat = root <= _FLAT * xp.sqrt(fits.weight)
+        start = xp.where(flat, slope, fits.coef / xp.where(flat, 1.0, root))
+        rest = root * fits.scores - fits.penalty * (start - slope)
+        change, intercept = system.solve(start, rest, accuracy)
         coef = root * (start + change)
         scores = self.values.product(coef) + intercept
         return self._searched(fits, fits._replace(coef=coef, intercept=intercept, scores=scores))
@@ -307,14 +311,14 @@ class _System:
         multiplier = xp.sum(self.root * z, axis=0) / size
         return z - multiplier * self.border, multiplier
 
-    def solve(self, start: Array, scores: Array, accuracy: float) -> tuple[Array, Array]:
+    def solve(self, start: Array, rest: Array, accuracy: float) -> tuple[Array, Array]:
         """Changes of v from a start to the solutions, and intercepts.
 
-        The residual at the start is D (f - K D v). The first change makes the coefficients sum to
-        zero, and the others keep it so.
+        ``rest`` is the right-hand side less lambda times the start. The first change makes the
+        coefficients sum to zero, and the others keep it so.
         """
         xp = self.xp
-        r = self.root * (scores - self.values.product(self.root * start))
+        r = rest - self.root * self.values.product(self.root * start)
         change = xp.zeros_like(start)
         if self.border is not None:
             size = xp.sum(self.root * self.border, axis=0)

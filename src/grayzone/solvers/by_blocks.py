@@ -35,7 +35,7 @@ Array = Any
 
 _WIDTH = 0.1  # of the rounded kinks in the sample
 _ENOUGH = 0.3  # decrease promised by the last step on the sample, per coefficient
-_NEAR_SHARE = 0.02  # rows in the first band
+_NEAR_SHARE, _FIRST_BAND = 0.02, 1e-3  # rows in the first band, and its least width
 _REACH = 0.5  # half-width of the next band, as a share of how far rows near the kink moved
 _LEAST_NEAR = 40  # rows in a band, for each coefficient
 _DENSITY = 0.01  # share of rows that tells how dense they are around the kink
@@ -144,7 +144,7 @@ class _Look:
             own = xp.where(near_kink(problem, self.held), 0.0, own)
         duals = problem.margins.pull(scores, own)
         near = _in_band(problem, scores, self.band)
-        far = xp.nonzero(~near & (u > loss.floor))[0]
+        far = xp.nonzero(~near & (u > loss.floor) & (w > 0))[0]
         near_places = xp.nonzero(near)[0]
         H, g = _second_order(problem, scores, u, far, None)
         sums: Sums = {
@@ -338,7 +338,11 @@ class _Descent:
                 point = self._look(point.coef, band, None, rounds=True)
                 continue
             if after is None:
-                status = status if status is Status.CONVERGED else Status.STALLED
+                # where nothing is left to gain, what the step found are better multipliers
+                here = self._look(point.coef, point.band, step.held)
+                self._certify(here._replace(step=step, decrease=0.0), n_iter, at_last=True)
+                fine = self.best is not None and self.best.gap <= self.tol
+                status = Status.CONVERGED if fine else Status.STALLED
                 break
             point = after
             stop = self._certify(point, n_iter)
@@ -392,7 +396,13 @@ class _Descent:
             return 0.0
         if self.sample is None:
             return inf
-        return _quantile(_finite(abs(self._distances(coef))), _NEAR_SHARE)
+        distance = _finite(abs(self._distances(coef)))
+        # at an earlier optimum rows lie on the kink itself, and others soon will
+        return max(_quantile(distance, _NEAR_SHARE), min(_FIRST_BAND, self._widest(distance)))
+
+    def _widest(self, distance: Array) -> float:
+        """Band that holds as many rows as can be held, by the sample's distances."""
+        return _quantile(distance, min(1.0, 0.9 * self.most / self.labelled.n_rows))
 
     def _next_band(self, point: _Point, step: _Step, whole: bool) -> float:
         """Half-width for the next look, by how far the step would move rows near the kink.
@@ -409,8 +419,7 @@ class _Descent:
         reach = _quantile(moved[distance <= _quantile(distance, 0.2)], 0.99)
         if not whole:
             # no more rows than can be held
-            most = _quantile(distance, min(1.0, 0.9 * self.most / self.labelled.n_rows))
-            return max(point.band, min(2.0 * reach, most))
+            return max(point.band, min(2.0 * reach, self._widest(distance)))
         some = min(1.0, _LEAST_NEAR * self.sample.design.n_coef / self.labelled.n_rows)
         # so few rows that the sample has none of them: their density is that of some more
         least = some * _quantile(distance, max(some, _DENSITY)) / max(some, _DENSITY)
@@ -501,7 +510,7 @@ class _Descent:
             return _newton_step(*model)
         rows = replace(self.frame, beyond=None).problem(near.rows)
         scores = rows.design.scores(point.coef)
-        tol = 1e-13 * point.value
+        tol = min(1e-13, max(1e-2 * self.tol, 1e-16)) * point.value
         if point.look["n_far"] > 0:
             coming = min(point.decrease, point.value)
             tol = max(1e-6 * self.tol * point.value, _INNER * coming)

@@ -49,7 +49,7 @@ def fit_in_features(
     mass = [float(xp.sum(xp.where(codes == k, rows.weight, 0.0))) for k in range(frame.n_classes)]
     labelled = LabelledBlocks(HeldSource(L, codes, rows.weight), *_census(mass, L.shape[0]))
     problem = frame.problem(Rows(L, codes, rows.weight, 0))
-    start, n_iter = None, 0
+    start, n_iter, best = None, 0, None
     # a function within the tolerance may have duals that span a worse one
     for finer in _FINER:
         options: Any = {"tol": finer * tol, "max_iter": max_iter, "callback": callback}
@@ -57,8 +57,12 @@ def fit_in_features(
         start, n_iter = found.coef, n_iter + found.n_iter
         multipliers, duals = row_duals(problem, found)
         objective, gap = _spanned(problem, frame, found.coef, duals)
+        if best is None or gap < best[3]:
+            best = multipliers, duals, objective, gap, found
         if gap <= tol or found.status is not Status.CONVERGED:
             break
+    assert best is not None
+    multipliers, duals, objective, gap, found = best
     status = found.status
     if status is Status.CONVERGED and gap > tol:
         status = Status.ROUNDED

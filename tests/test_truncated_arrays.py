@@ -488,8 +488,8 @@ def test_one_iteration_warns_and_is_honest(case, library, held, hold):
 def test_all_rows_of_a_class_on_the_kink(library, tol, hold):
     """Few positives, which the many negatives on the kink outweigh: the best slopes are zero.
 
-    More rows lie on the kink than can be held: their kinks stay rounded off, and gaps are limited by
-    how narrow that can be made, to some 1e-9.
+    More rows lie on the kink than can be held: their kinks stay rounded off, and how narrow that
+    can be made limits the gap, to some 1e-9.
     """
     X, y = changed(gaussian(3000, 4), rare_positives)()
     best = TruncatedLogisticRegression(tol=1e-12).fit(X, y)

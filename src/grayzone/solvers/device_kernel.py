@@ -33,14 +33,11 @@ from grayzone.solvers._loop import Record, Status
 
 Array = Any
 
-_FIRST_WIDTH, _NARROWER = 1.0, 0.4  # of the rounded kink, and the factor from one to the next
-_MUCH_NARROWER = 0.05  # the factor where rows no longer change parts
-_MOST_STEPS, _WIDER = 6, 30.0  # at one width, and the factor where these led nowhere
-_SETTLED = 0.02  # width from which on rows hardly change parts
-_AHEAD = 0.3  # gap, in widths of the kink, at which the kink gets narrower
+_FIRST_WIDTH, _NARROWER = 2.0, 0.4  # of the rounded kink, and the first factor to the next
+_MUCH_NARROWER, _HARDLY = 0.03, 0.8  # least factor, and the one that is hardly worth a width
+_AHEAD = 0.1  # gap, in widths of the kink, at which the kink gets narrower
 _PATIENCE = 30  # steps without progress
 _SPREAD = 30.0  # ratio of the weights' changes up to which a factor still serves
-_SMALL = 0.01  # of the kernel's diagonal: what is smaller changes systems little
 _INNER, _PRODUCTS = 1e-3, 16  # accuracy of systems solved with a factor of another, most products
 _SEARCHES, _SEARCHED = 30, 0.01  # evaluations along a step, and the slope that is left there
 
@@ -69,12 +66,6 @@ class KernelRows:
     def values(self) -> KernelValues:
         """Kernel values of all pairs."""
         return KernelValues(self.kernel, self.X)
-
-    @cached_property
-    def scale(self) -> float:
-        """A small share of the kernel's diagonal."""
-        xp = array_namespace(self.y)
-        return _SMALL * float(xp.mean(self.kernel.diagonal(self.X)))
 
     def function(self, coef: Array) -> Array:
         """Function that coefficients (n,) span, on all rows."""
@@ -235,12 +226,7 @@ class _Factor:
         used = self.weight > 0
         if bool(xp.any(used != (model.weight > 0))):
             return False
-        # beside K, a small lambda W hardly counts, whatever it was before
-        before, now = (
-            self.rows.scale + self.rows.penalty / xp.where(used, w, 1.0)
-            for w in (self.weight, model.weight)
-        )
-        ratio = now / before
+        ratio = xp.where(used, model.weight / xp.where(used, self.weight, 1.0), 1.0)
         return float(xp.max(ratio)) / float(xp.min(ratio)) <= _SPREAD
 
     def improved(self, model: _Model, start: _Point) -> Array | None:
@@ -275,29 +261,33 @@ class _Factor:
 
 @dataclass
 class _Kink:
-    """Width on which the kink is rounded off: narrower with every success, and at times wider.
+    """Width on which the kink is rounded off, and by how much the next one is narrower.
 
-    Where one step is enough for a narrow kink the parts are settled, and the next width may be much
-    smaller. That may go too far: rows in the wrong part then hold every step back.
+    The multipliers of a width predict those of the next, the better the nearer it is. A prediction
+    that fails is made for a width half way; one that needs no correction is made bolder.
     """
 
     width: float
+    factor: float = _NARROWER
+    before: float = 0.0
     steps: int = 0
-    quick: bool = True
-    narrowed: bool = False
 
-    def changes(self, gap: float) -> bool:
-        """Choose the width for the next step; true where it is another one."""
+    def narrows(self, gap: float) -> bool:
+        """Go to the next width where the gap is small enough for this one."""
         self.steps += 1
-        if gap <= _AHEAD * self.width:
-            settled = self.quick and self.steps == 1 and self.width < _SETTLED
-            factor = _MUCH_NARROWER if settled else _NARROWER
-        elif self.steps > _MOST_STEPS and self.width < _SETTLED:
-            factor, self.quick = _WIDER, False
-        else:
+        if not gap <= _AHEAD * self.width:
             return False
-        self.width, self.steps, self.narrowed = self.width * factor, 0, factor < 1.0
+        if self.steps == 1:
+            self.factor = max(self.factor**2, _MUCH_NARROWER)
+        self.before, self.steps = self.width, 0
+        self.width *= self.factor
         return True
+
+    def retreats(self) -> bool:
+        """Go half way back; false where that is hardly narrower than the width before."""
+        self.factor = self.factor**0.5
+        self.width = self.before * self.factor
+        return self.factor < _HARDLY
 
 
 class _Newton:
@@ -323,7 +313,12 @@ class _Newton:
         loss, parts, idle = _Rounded(self.rows.floor, kink.width), None, 0
         best, status, least = certified(self.rows, point), Status.MAX_ITER, float("inf")
         while self.n_iter < self.max_iter:
-            point = self._step(point, loss, parts)
+            after = self._step(point, loss, parts)
+            if after is None:
+                parts = parts if kink.retreats() else None
+                loss = _Rounded(self.rows.floor, kink.width)
+                continue
+            point = after
             found = certified(self.rows, point)
             value = self._value(point, loss)
             idle = 0 if found.gap < best.gap or value < least else idle + 1
@@ -336,11 +331,9 @@ class _Newton:
             if stop or idle > _PATIENCE or not isfinite(found.objective):
                 status = Status.STOPPED if stop else Status.STALLED
                 break
-            seen = loss.parts(-self.rows.y * point.scores)
-            changed = self.has_kinks and kink.changes(found.gap)
-            # a wider kink is there to look at the parts anew
-            parts = seen if changed and kink.narrowed else None
-            if changed:
+            parts = None
+            if self.has_kinks and kink.narrows(found.gap):
+                parts = loss.parts(-self.rows.y * point.scores)
                 loss, least = _Rounded(self.rows.floor, kink.width), float("inf")
         return best._replace(status=status, n_iter=self.n_iter)
 
@@ -351,17 +344,16 @@ class _Newton:
         seconds = time.perf_counter() - self.began
         return bool(self.callback(Record(self.n_iter, found.objective, found.gap, active, seconds)))
 
-    def _step(self, point: _Point, loss: _Rounded, parts: _Parts | None) -> _Point:
+    def _step(self, point: _Point, loss: _Rounded, parts: _Parts | None) -> _Point | None:
         """Go to the solution of the model, or part of the way.
 
-        Right after the kink got narrower the parts are still those of the wider one; where these
-        do not lead down, they are those of the margins.
+        Right after the kink got narrower the parts are still those of the wider one: None where
+        these do not lead down.
         """
-        value = self._value(point, loss)
         if parts is not None:
             trial = self._solved(point, loss, parts)
-            if self._value(trial, loss) < value:
-                return trial
+            lower = self._value(trial, loss) < self._value(point, loss)
+            return trial if lower else None
         trial = self._solved(point, loss, loss.parts(-self.rows.y * point.scores))
         return self._searched(point, trial, loss)
 
@@ -372,7 +364,8 @@ class _Newton:
         rise, omega = loss.model(-rows.y * point.scores, parts)
         model = _Model(rows.y * rise, rows.weight * omega, omega)
         solved = None
-        if self.factor is not None and self.factor.serves(model):
+        # (rows of a narrow band have to be placed more exactly than is worth conjugate gradients)
+        if not self.has_kinks and self.factor is not None and self.factor.serves(model):
             solved = self.factor.improved(model, point)
         if solved is None:
             self.factor = None  # first, for there may be room for one only

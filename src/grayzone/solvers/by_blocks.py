@@ -155,6 +155,8 @@ class _Look:
             "gradient": g,
             "n_far": int(far.shape[0]),
         }
+        if not self.frame.has_kinks:
+            return sums
         if self.gathers:
             return {**sums, "near": picked(replace_weight(rows, w), near_places)}
         rounded_H, rounded_g = _second_order(problem, scores, u, near_places, self.band)
@@ -171,6 +173,10 @@ def _second_order(
 ) -> tuple[Array, Array]:
     """Hessian and gradient of the losses of these rows, the kinks rounded off where asked to."""
     xp = array_namespace(u)
+    if width is None and places.shape[0] == u.shape[0]:  # all rows: none needs to be copied
+        slope, bend = problem.loss.slopes(u)
+        w = problem.weight
+        return problem.second_order(scores, w * bend, w * slope, w * slope)
     loss = problem.loss.take(places)
     loss = loss if width is None else SmoothedLogistic(loss, width)
     slope, bend = loss.slopes(xp.take(u, places))
@@ -565,7 +571,9 @@ class _Descent:
         if not (worth or exact or at_last):
             return False
         found = self._certificate(point, self._read_off(point))
-        if found.gap > self.tol and point.step is not None and point.step.near is not None:
+        held = point.step is not None and point.step.near is not None
+        if found.gap > self.tol and held and self.frame.has_kinks:
+            assert point.step is not None
             raw = self._certificate(point, point.step.multipliers)
             found = raw if raw.gap < found.gap else found
         if self.best is None or found.gap < self.best.gap:

@@ -45,7 +45,6 @@ def move_to(estimator: Any, like: Array) -> Any:
     --------
         >>> import array_api_strict as xp
         >>> import numpy as np
-    import scipy.sparse as sp
         >>> from sklearn import config_context
         >>> from grayzone import TruncatedLogisticRegression
         >>> from grayzone.arrays import move_to

@@ -23,37 +23,37 @@ def move_to(estimator: Any, like: Array) -> Any:
 
     Parameters
     ----------
-        estimator : estimator
-            A fitted model; it stays as it is.
-        like : array
-            An array of the library and on the device that the copy is for: what ``predict`` will be
-            given.
+    estimator : estimator
+        A fitted model; it stays as it is.
+    like : array
+        An array of the library and on the device that the copy is for: what ``predict`` will be
+        given.
 
     Returns
     -------
-        moved : estimator
-            The copy. Labels that are no numbers stay in NumPy, the only library that has strings.
-            Estimators inside of it, the steps of a pipeline, are moved as well; what was given as a
-            parameter stays as it is. Like a pickled one, the copy of a linear model has no training
-            data, and so no ``support_vectors_``.
+    moved : estimator
+        The copy. Labels that are no numbers stay in NumPy, the only library that has strings.
+        Estimators inside of it, the steps of a pipeline, are moved as well; what was given as a
+        parameter stays as it is. Like a pickled one, the copy of a linear model has no training
+        data, and so no ``support_vectors_``.
 
     See Also
     --------
-        to_numpy : The way back.
+    to_numpy : The way back.
 
     Examples
     --------
-        >>> import array_api_strict as xp
-        >>> import numpy as np
-        >>> from sklearn import config_context
-        >>> from grayzone import TruncatedLogisticRegression
-        >>> from grayzone.arrays import move_to
-        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
-        >>> clf = TruncatedLogisticRegression().fit(X, [0, 0, 1, 1])
-        >>> there = xp.asarray(X)
-        >>> with config_context(array_api_dispatch=True):
-        ...     move_to(clf, there).predict(there)
-        Array([0, 0, 1, 1], dtype=array_api_strict.int64)
+    >>> import array_api_strict as xp
+    >>> import numpy as np
+    >>> from sklearn import config_context
+    >>> from grayzone import TruncatedLogisticRegression
+    >>> from grayzone.arrays import move_to
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> clf = TruncatedLogisticRegression().fit(X, [0, 0, 1, 1])
+    >>> there = xp.asarray(X)
+    >>> with config_context(array_api_dispatch=True):
+    ...     move_to(clf, there).predict(there)
+    Array([0, 0, 1, 1], dtype=array_api_strict.int64)
     """
     return _converted(estimator, lambda a: moved(a, like))
 

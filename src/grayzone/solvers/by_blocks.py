@@ -46,6 +46,7 @@ _BALANCED = 1e-13  # distance of factors from one that is nothing but rounding
 _LIVELY = 0.5  # change of a margin from which a second-order model of the loss is too crude
 _JOINS = 2  # times that misjudged rows may join the near ones in a step
 _HALVINGS, _FEW_HALVINGS = 30, 4  # of a step; few where another model would do better
+_CROWDED, _MANY = 0.1, 20  # share of a band that can be held, and rows in those that can
 _NARROWEST = 1e-9  # width of kinks that are rounded off
 _ROUNDING = 1e-15  # gap at which nothing is left to gain
 
@@ -429,7 +430,11 @@ class _Descent:
         some = min(1.0, _LEAST_NEAR * self.sample.design.n_coef / self.labelled.n_rows)
         # so few rows that the sample has none of them: their density is that of some more
         least = some * _quantile(distance, max(some, _DENSITY)) / max(some, _DENSITY)
-        return min(point.band, max(_REACH * reach, least))
+        band = min(point.band, max(_REACH * reach, least))
+        # from the second step on rows are better held than rounded off, unless they lie on the kink
+        widest = self._widest(distance)
+        crowded = widest < _CROWDED * band or self.labelled.n_rows < _MANY * self.most
+        return band if crowded else min(band, widest)
 
     def _gathers(self, coef: Array, band: float) -> bool:
         """Whether the rows of the band are few enough to be held."""

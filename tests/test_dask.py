@@ -1,5 +1,6 @@
 """Dask arrays and frames: the same model on any number of workers, also when some die."""
 
+import contextlib
 import os
 import pickle
 import random
@@ -60,21 +61,24 @@ def frames(data):
 @pytest.fixture(scope="module")
 def cluster():
     """One cluster of processes for all tests; it begins with a single worker."""
-    with (
-        # by default a local cluster looks 15 s after a loss whether the worker is back, and gives
-        # it up for good if it is not: also where a later kill is why
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),
-        LocalCluster(
+    # by default a local cluster looks 15 s after a loss whether the worker is back, and gives it up
+    # for good if it is not: also where a later kill is why
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}):
+        started = LocalCluster(
             n_workers=1,
             threads_per_worker=1,
             processes=True,
             dashboard_address=None,
             worker_dashboard_address=None,
             silence_logs=50,
-        ) as started,
-        Client(started),
-    ):
-        yield started
+        )
+        try:
+            with Client(started):
+                yield started
+        finally:
+            # a worker that was killed may be missing from the cluster's own books when it closes
+            with contextlib.suppress(KeyError):
+                started.close()
 
 
 def tight(**parameters):

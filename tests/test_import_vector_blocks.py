@@ -23,7 +23,8 @@ from grayzone import ImportVectorMachine, ImportVectorMachineCV, _import_vector_
 from grayzone._part_of_blocks import split_blocks
 from grayzone._validation import as_numpy
 from grayzone.arrays import to_numpy
-from grayzone.blocks import Block, Rows, Source, label_blocks
+from grayzone.blocks import Block, Source
+from grayzone.blocks._labelled import Rows, label_blocks
 
 torch = pytest.importorskip("torch")
 

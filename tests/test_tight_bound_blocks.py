@@ -24,7 +24,8 @@ from grayzone._part_of_blocks import Lots, split_blocks
 from grayzone._tight_bound_blocks import class_limit
 from grayzone._validation import as_numpy
 from grayzone.arrays import move_to, to_numpy
-from grayzone.blocks import Block, Rows, Source, label_blocks
+from grayzone.blocks import Block, Source
+from grayzone.blocks._labelled import Rows, label_blocks
 from grayzone.blocks._source import added
 from grayzone.solvers.policy import SoftmaxPolicy, policy_of
 

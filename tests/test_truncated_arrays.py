@@ -33,7 +33,8 @@ from grayzone import (
 )
 from grayzone._validation import as_numpy
 from grayzone.arrays import move_to, to_numpy
-from grayzone.blocks import Block, Source, from_batches, label_blocks
+from grayzone.blocks import Block, Source, from_batches
+from grayzone.blocks._labelled import label_blocks
 from grayzone.solvers import by_blocks
 from grayzone.solvers._frame import draw_sample
 

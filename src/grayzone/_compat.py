@@ -80,7 +80,9 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) 
     options = {**options, "dtype": [xp.float64, xp.float32], "accept_sparse": False}
     if isinstance(y, str):
         return validate_data(estimator, X, **options)
-    if y is not None and as_numpy(y).dtype.kind in "biuf":
+    # of array libraries only NumPy has labels that are no numbers
+    elsewhere = is_array_api_obj(y) and not is_numpy_array(y)
+    if elsewhere or (y is not None and as_numpy(y).dtype.kind in "biuf"):
         y = moved(y, X)
     return validate_data(estimator, X, y, **options)
 

@@ -16,7 +16,7 @@ from array_api_compat import array_namespace
 from grayzone._compat import moved
 from grayzone._operating_point import Target, _allowed
 from grayzone._validation import as_numpy
-from grayzone.blocks import LabelledBlocks, Rows
+from grayzone.blocks._labelled import LabelledBlocks, Rows
 from grayzone.blocks._source import Sums
 from grayzone.designs import as_design
 

@@ -12,11 +12,11 @@ from sklearn.utils import check_random_state
 from grayzone._compat import Report, moved
 from grayzone._part_of_blocks import split_blocks
 from grayzone._splits import split_rows
+from grayzone._training import check_kernel_matrix
 from grayzone._truncated_device import move_decision
 from grayzone._validation import as_numpy
-from grayzone.blocks import Block, HeldSource, LabelledBlocks, Rows, Source, label_blocks
-from grayzone.blocks._labelled import encoded
-from grayzone.blocks._source import Sums
+from grayzone.blocks._labelled import LabelledBlocks, Rows, label_blocks
+from grayzone.blocks._source import Block, HeldSource, Source, Sums
 from grayzone.greedy.by_blocks import BlockGrowth, BlockModel
 from grayzone.greedy.refit_by_blocks import ReferenceFrame, gap_by_blocks
 from grayzone.greedy.span_by_blocks import Pool, Spanned, solve_lower, tiles
@@ -33,7 +33,12 @@ def fit_blocks(estimator: Any, source: Source, report: Report | None) -> None:
     """Fit an estimator whose parameters are checked, and set what it found."""
     held = isinstance(source, HeldSource)
     if estimator.kernel == "precomputed":
-        _check_kernel_matrix(source)
+        if not held:
+            raise ValueError(
+                "kernel='precomputed' needs the kernel values of all pairs of rows at once; blocks "
+                "are for kernels that are computed from rows."
+            )
+        check_kernel_matrix(source.like())
     labelled = label_blocks(source, estimator.class_weight)
     estimator._set_decision(labelled)
     kernel = _kernel(estimator, labelled)
@@ -96,29 +101,6 @@ class _Entries:
         return {"total": total, "sum": linear, "square": square}
 
 
-def _check_kernel_matrix(source: Source) -> None:
-    """Check that a precomputed kernel is square and symmetric."""
-    if not isinstance(source, HeldSource):
-        raise ValueError(
-            "kernel='precomputed' needs the kernel values of all pairs of rows at once; blocks are "
-            "for kernels that are computed from rows."
-        )
-    K = source.block.X
-    n, m = K.shape
-    if n != m:
-        raise ValueError(
-            f"kernel='precomputed' needs the kernel values of all pairs of training rows, a "
-            f"square matrix; got shape {(n, m)}."
-        )
-    xp = array_namespace(K)
-    worst = float(xp.max(xp.abs(K - K.T)))
-    if worst > 1e-6 * float(xp.max(xp.abs(K))):
-        raise ValueError(
-            f"A precomputed kernel matrix has to be symmetric; entries differ from those across "
-            f"the diagonal by up to {worst:.2e}."
-        )
-
-
 # ------------------------------------------------------------------------------------------
 # Rows: training and held-out ones, and those that points are chosen from
 # ------------------------------------------------------------------------------------------
@@ -133,9 +115,7 @@ class _Parts:
 
 def _held_parts(estimator: Any, labelled: LabelledBlocks, rng: np.random.RandomState) -> _Parts:
     """Split rows that are in one place, as NumPy's are split; codes take the place of labels."""
-    source = labelled.source
-    assert isinstance(source, HeldSource)
-    rows = encoded(source.block, labelled.classes, labelled.factors)
+    rows = labelled.held
     xp = array_namespace(rows.weight)
     if not estimator.early_stopping:
         train = _coded(labelled, rows, rows.weight)

@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from grayzone._validation import as_numpy
-from grayzone.blocks import LabelledBlocks, Rows
+from grayzone.blocks._labelled import LabelledBlocks, Rows
 from grayzone.blocks._source import Sums
 
 Array = Any

@@ -14,8 +14,8 @@ from grayzone._compat import moved
 from grayzone._cut_by_blocks import cut_by_blocks
 from grayzone._operating_point import Target
 from grayzone._part_of_blocks import PartOfBlocks, split_blocks
-from grayzone.blocks import LabelledBlocks, Rows, Source, label_blocks
-from grayzone.blocks._source import Sums
+from grayzone.blocks._labelled import LabelledBlocks, Rows, label_blocks
+from grayzone.blocks._source import Source, Sums
 from grayzone.designs import Design, as_design
 from grayzone.solvers.constrained_by_blocks import ClassLimit, constrain_by_blocks
 from grayzone.solvers.policy import policy_of

@@ -121,7 +121,7 @@ def kernel_of(settings: Any, rows: Any) -> Kernel:
     Of the rows, ``X`` and ``sample_weight`` are looked at.
     """
     if settings.kernel == "precomputed":
-        _check_kernel_matrix(rows.X)
+        check_kernel_matrix(rows.X)
     s = settings
     return resolve_kernel(s.kernel, s.gamma, s.degree, s.coef0, rows.X, rows.sample_weight)
 
@@ -135,7 +135,7 @@ def _design(
     return KernelDesign(kernel, X, settings.fit_intercept, rows=rows, budget=budget, share=share)
 
 
-def _check_kernel_matrix(K: Array) -> None:
+def check_kernel_matrix(K: Array) -> None:
     """Check that a precomputed kernel is square and symmetric."""
     xp, (n, m) = array_namespace(K), K.shape
     if n != m:

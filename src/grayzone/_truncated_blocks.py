@@ -8,8 +8,8 @@ from array_api_compat import array_namespace, device
 
 from grayzone._compat import Report, moved
 from grayzone._truncated_device import expose_duals, fit_kernel, move_decision
-from grayzone.blocks import HeldSource, LabelledBlocks, Source, label_blocks
-from grayzone.blocks._labelled import encoded
+from grayzone.blocks._labelled import LabelledBlocks, label_blocks
+from grayzone.blocks._source import HeldSource, Source
 from grayzone.solvers import Status
 from grayzone.solvers._frame import Frame
 from grayzone.solvers.by_blocks import BlockSolution, minimise_by_blocks, row_duals
@@ -96,10 +96,7 @@ def _expose(estimator: Any, labelled: LabelledBlocks, found: BlockSolution) -> N
 def _expose_rows(
     estimator: Any, labelled: LabelledBlocks, frame: Frame, found: BlockSolution
 ) -> None:
-    source = labelled.source
-    assert isinstance(source, HeldSource)
-    rows = encoded(source.block, labelled.classes, labelled.factors)
-    problem = frame.problem(rows)
+    problem = frame.problem(labelled.held)
     multipliers, duals = row_duals(problem, found)
     expose_duals(estimator, problem, multipliers, duals)
-    estimator._fit_X = rows.X
+    estimator._fit_X = labelled.held.X

@@ -16,7 +16,7 @@ from grayzone._training import kernel_of
 from grayzone._truncated_blocks import fit_blocks
 from grayzone._truncated_device import Shown
 from grayzone._validation import as_numpy, check_weights, row_weights
-from grayzone.blocks import HeldSource
+from grayzone.blocks._source import HeldSource
 from grayzone.decision import bayes_decision
 from grayzone.kernels import Kernel
 from grayzone.solvers import Status

@@ -11,8 +11,8 @@ from array_api_compat import array_namespace
 
 from grayzone._compat import Report, moved
 from grayzone._training import kernel_of
-from grayzone.blocks import HeldSource, LabelledBlocks, Rows
-from grayzone.blocks._labelled import encoded
+from grayzone.blocks._labelled import LabelledBlocks, Rows, encoded
+from grayzone.blocks._source import HeldSource
 from grayzone.kernels import Kernel
 from grayzone.losses import Ramp, SignedMargin
 from grayzone.solvers import Problem, Record, Status
@@ -47,7 +47,7 @@ class Shown(NamedTuple):
 def fit_kernel(estimator: Any, labelled: LabelledBlocks, report: Report | None) -> Status:
     """Fit an estimator with a kernel to rows on a device, and set what it found."""
     assert isinstance(labelled.source, HeldSource)
-    rows = encoded(labelled.source.block, labelled.classes, labelled.factors)
+    rows = labelled.held
     plain = encoded(labelled.source.block, labelled.classes, np.ones(len(labelled.classes)))
     kernel = kernel_of(estimator, Shown(rows.X, plain.weight))
     floors, ceilings = estimator._saturation()

@@ -23,7 +23,7 @@ from grayzone._costs import Costs, has_threshold, threshold_of
 from grayzone._html import FittedSummary
 from grayzone._predictor import labels_at
 from grayzone._validation import Floats, all_or_nothing, as_numpy
-from grayzone.blocks import refuse_blocks
+from grayzone.blocks._given import refuse_blocks
 from grayzone.decision import (
     action_costs,
     action_labels,

@@ -17,7 +17,7 @@ from grayzone._splits import check_fraction, split_rows
 from grayzone._training import Labelled, kernel_of, label_rows, margin_map
 from grayzone._validation import all_or_nothing, check_choice, check_integer, check_number
 from grayzone._zoned import Zoned
-from grayzone.blocks import given_blocks
+from grayzone.blocks._given import given_blocks
 from grayzone.designs import DenseDesign
 from grayzone.greedy import Growth, Rules
 from grayzone.greedy.columns import KernelColumns

@@ -17,7 +17,7 @@ from grayzone._predictor import FunctionClassifier
 from grayzone._splits import check_fraction, split_rows
 from grayzone._training import label_rows
 from grayzone._validation import all_or_nothing, check_weights
-from grayzone.blocks import refuse_blocks
+from grayzone.blocks._given import refuse_blocks
 from grayzone.import_vector import ImportVectorMachine, Machine
 
 Array = Any

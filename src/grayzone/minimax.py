@@ -25,7 +25,7 @@ from grayzone._parallel import own_threads
 from grayzone._predictor import labels_at, rows_of
 from grayzone._training import Labelled, kernel_of, label_rows
 from grayzone._validation import all_or_nothing, as_numpy, check_choice, check_number
-from grayzone.blocks import refuse_blocks
+from grayzone.blocks._given import refuse_blocks
 from grayzone.blocks._predict import lazily
 from grayzone.designs import as_design
 from grayzone.kernels import NAMES

@@ -19,7 +19,7 @@ from grayzone._moments import ROUNDING
 from grayzone._parallel import own_threads, split
 from grayzone._training import Labelled, label_rows
 from grayzone._validation import all_or_nothing, check_choice, check_integer, check_number
-from grayzone.blocks import refuse_blocks
+from grayzone.blocks._given import refuse_blocks
 from grayzone.minimax import INSTEAD_OF_BLOCKS, MinimaxClassifier, check_two_rows_each
 from grayzone.solvers.minimax import bound_of
 from grayzone.solvers.minimax_plane import NOWHERE, Plane, best_of_line, best_of_plane

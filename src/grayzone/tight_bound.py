@@ -42,7 +42,7 @@ from grayzone._validation import (
     check_number,
     row_weights,
 )
-from grayzone.blocks import given_blocks, in_blocks
+from grayzone.blocks._given import given_blocks, in_blocks
 from grayzone.blocks._predict import lazily
 from grayzone.decision import action_labels
 from grayzone.designs import as_design

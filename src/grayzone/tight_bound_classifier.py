@@ -14,7 +14,7 @@ from grayzone._costs import cost_matrix
 from grayzone._html import FittedSummary
 from grayzone._training import label_rows
 from grayzone._validation import all_or_nothing, check_integer, check_number
-from grayzone.blocks import refuse_blocks
+from grayzone.blocks._given import refuse_blocks
 
 Array = Any
 

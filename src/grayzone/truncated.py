@@ -24,7 +24,7 @@ from grayzone._training import Training, make_training
 from grayzone._truncated_blocks import fit_blocks
 from grayzone._validation import all_or_nothing, check_choice, check_integer, check_number
 from grayzone._zoned import Zoned
-from grayzone.blocks import given_blocks
+from grayzone.blocks._given import given_blocks
 from grayzone.kernels import NAMES
 from grayzone.losses import Ramp
 from grayzone.solvers import Problem, Record, Solution, Status, minimise

@@ -18,7 +18,8 @@ from grayzone._training import Training, make_training
 from grayzone._truncated_blocks import fit_blocks
 from grayzone._truncated_cv_device import DeviceSearch
 from grayzone._validation import all_or_nothing, check_weights
-from grayzone.blocks import HeldSource, Source, given_blocks, refuse_blocks
+from grayzone.blocks._given import given_blocks, refuse_blocks
+from grayzone.blocks._source import HeldSource, Source
 from grayzone.solvers import Solution
 from grayzone.truncated import FINE, TruncatedLogisticRegression
 

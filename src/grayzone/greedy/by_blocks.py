@@ -14,7 +14,7 @@ from array_api_compat import array_namespace, device
 
 from grayzone._compat import moved
 from grayzone._validation import as_numpy
-from grayzone.blocks import LabelledBlocks
+from grayzone.blocks._labelled import LabelledBlocks
 from grayzone.greedy.growth import ENTRIES, FINALISTS, ROUNDING, TIE, Rounds, Rules
 from grayzone.greedy.refit_by_blocks import BlockFitted, mean_loss, refit_by_blocks
 from grayzone.greedy.scores_by_blocks import (

@@ -8,11 +8,9 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-import numpy as np
 from array_api_compat import array_namespace, device
 
-from grayzone._compat import moved
-from grayzone.blocks import LabelledBlocks, Rows
+from grayzone.blocks._labelled import LabelledBlocks, Rows
 from grayzone.blocks._source import Sums
 from grayzone.greedy.refit import ACCURACY, LEAST_BEND, MAX_STEPS, ROUNDED, WITH_KINKS
 from grayzone.losses import Margins, ReferenceMargin, SmoothedLogistic
@@ -33,16 +31,10 @@ class ReferenceFrame(Frame):
         """Scores per row."""
         return self.n_classes - 1
 
-    def _margins(self, rows: Rows) -> Margins:
-        known = array_namespace(rows.codes).arange(self.n_classes, device=device(rows.codes))
-        return ReferenceMargin(rows.codes[:, None] == known[None, :])
-
-    def prior_coef(self, mass: Array, n_features: int, like: Array) -> Array:
-        """Zero slopes, and the intercepts that give back the class priors."""
-        coef = np.zeros((self.n_outputs, n_features + int(self.fit_intercept)))
-        if self.fit_intercept:
-            coef[:, -1] = ReferenceMargin.prior_scores(np.log(mass))
-        return moved(coef, like)
+    @property
+    def kind(self) -> type[Margins]:
+        """Map from scores to margins."""
+        return ReferenceMargin
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from array_api_compat import array_namespace, device, is_numpy_array
 
 from grayzone._compat import moved
-from grayzone.blocks import Rows
+from grayzone.blocks._labelled import Rows
 from grayzone.blocks._source import Sums
 from grayzone.greedy.refit_by_blocks import BlockFitted, Point
 from grayzone.greedy.scores import LEAST_POWER

@@ -18,8 +18,8 @@ from array_api_compat import array_namespace, device, is_numpy_array
 from scipy.linalg import solve_triangular
 
 from grayzone._compat import moved
-from grayzone.blocks import Block, LabelledBlocks, Rows, Source
-from grayzone.blocks._source import Sums, Task
+from grayzone.blocks._labelled import LabelledBlocks, Rows
+from grayzone.blocks._source import Block, Source, Sums, Task
 from grayzone.kernels import Kernel
 
 Array = Any

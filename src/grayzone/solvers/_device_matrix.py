@@ -95,10 +95,12 @@ class KernelValues:
         self.precomputed = kernel.name == "precomputed"
         # beside the values a system and its factor have to fit
         fits = 3 * 8.0 * n * n + _SPARE <= free_memory(X)
-        self.kept = X if self.precomputed else (self._all() if fits else None)
+        self.kept = self._all() if fits or self.precomputed else None
 
     def _all(self) -> Array:
         xp, n = array_namespace(self.X), self.X.shape[0]
+        if self.precomputed:
+            return xp.astype(self.X, xp.float64, copy=False)
         K = xp.empty((n, n), dtype=xp.float64, device=device(self.X))
         right, step = self.kernel.right(self.X), max(1, _TILE // max(1, n))
         for a in range(0, n, step):
@@ -110,7 +112,7 @@ class KernelValues:
         """Kernel values times coefficients (n, k)."""
         xp = array_namespace(coef)
         if self.kept is not None:
-            return xp.matmul(xp.astype(self.kept, xp.float64, copy=False), coef)
+            return xp.matmul(self.kept, coef)
         places = xp.nonzero(xp.any(coef != 0.0, axis=1))[0]
         right = self.kernel.right(xp.take(self.X, places, axis=0))
         return self.kernel.product(self.X, right, xp.take(coef, places, axis=0))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from array_api_compat import array_namespace, device
 
 from grayzone._compat import moved
-from grayzone.blocks import LabelledBlocks, Rows
+from grayzone.blocks._labelled import LabelledBlocks, Rows
 from grayzone.blocks._source import Sums
 from grayzone.designs import as_design
 from grayzone.losses import Margins, SignedMargin, SoftmaxMargin, TruncatedLogistic
@@ -49,6 +49,11 @@ class Frame:
         return 1 if self.n_classes == 2 else self.n_classes
 
     @property
+    def kind(self) -> type[Margins]:
+        """Map from scores to margins."""
+        return SignedMargin if self.n_classes == 2 else SoftmaxMargin
+
+    @property
     def has_kinks(self) -> bool:
         """Whether any class has a floor."""
         return bool(np.any(np.isfinite(self.floors)))
@@ -73,16 +78,15 @@ class Frame:
     def _margins(self, rows: Rows) -> Margins:
         xp = array_namespace(rows.codes)
         if self.n_classes == 2:
-            return SignedMargin(xp.where(rows.codes == 1, xp.ones_like(rows.weight), -1.0))
+            return self.kind(xp.where(rows.codes == 1, xp.ones_like(rows.weight), -1.0))
         known = xp.arange(self.n_classes, device=device(rows.codes))
-        return SoftmaxMargin(rows.codes[:, None] == known[None, :])
+        return self.kind(rows.codes[:, None] == known[None, :])
 
     def prior_coef(self, mass: Array, n_features: int, like: Array) -> Array:
         """Zero slopes, and the intercepts that give back the class priors."""
         coef = np.zeros((self.n_outputs, n_features + int(self.fit_intercept)))
         if self.fit_intercept:
-            margins = SignedMargin if self.n_classes == 2 else SoftmaxMargin
-            coef[:, -1] = margins.prior_scores(np.log(mass))
+            coef[:, -1] = self.kind.prior_scores(np.log(mass))
         return moved(coef, like)
 
 

@@ -7,8 +7,8 @@ and the few rows near it themselves, which an interior point then treats exactly
 would be too many to hold, the kink is rounded off on the width of the band instead. Where the
 step went, how far margins moved and how wide the next band has to be is read off a sample.
 
-A kernel of the certificate is the same: multipliers of rows that were not held are the slopes of
-their losses, and their part of the gap is a sum over blocks.
+The certificate is the same, too: multipliers of rows that were not held are the slopes of their
+losses, and their part of the gap is a sum over blocks.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace, device
 
-from grayzone.blocks import LabelledBlocks, Rows
+from grayzone.blocks._labelled import LabelledBlocks, Rows
 from grayzone.blocks._source import Sums
-from grayzone.losses import SignedMargin, SmoothedLogistic, SoftmaxMargin
+from grayzone.losses import SmoothedLogistic
 from grayzone.solvers._frame import MOST_HELD, Frame, Gathered, draw_sample, gather, picked
 from grayzone.solvers._linalg import factorise
 from grayzone.solvers._loop import Record, Status
@@ -159,14 +159,9 @@ class _Look:
         if not self.frame.has_kinks:
             return sums
         if self.gathers:
-            return {**sums, "near": picked(replace_weight(rows, w), near_places)}
+            return {**sums, "near": picked(replace(rows, weight=w), near_places)}
         rounded_H, rounded_g = _second_order(problem, scores, u, near_places, self.band)
         return {**sums, "rounded_hessian": rounded_H, "rounded_gradient": rounded_g}
-
-
-def replace_weight(rows: Rows, weight: Array) -> Rows:
-    """Give the rows with other weights."""
-    return Rows(rows.X, rows.codes, weight, rows.first)
 
 
 def _second_order(
@@ -205,7 +200,7 @@ class _Join:
         H, g = _second_order(
             problem, scores, u, xp.nonzero(wrong & (u > problem.loss.floor))[0], None
         )
-        joined = picked(replace_weight(rows, problem.weight), xp.nonzero(wrong)[0])
+        joined = picked(replace(rows, weight=problem.weight), xp.nonzero(wrong)[0])
         return {"joined": joined, "hessian": H, "gradient": g}
 
 
@@ -553,15 +548,16 @@ class _Descent:
 
     def _moved(self, point: _Point, step: _Step) -> _Point | None:
         """Look where a step leads, and shorten it while the objective does not fall."""
-        length = 1.0
+        length, band = 1.0, self._next_band(point, step, whole=True)
         few = "rounded_hessian" in point.look and step.promised < point.value
         for _ in range(_FEW_HALVINGS if few else _HALVINGS):
             coef = point.coef + length * step.change
-            band = self._next_band(point, step, length == 1.0)
             after = self._look(coef, band, step.held if length == 1.0 else None)
             if _fell(after.value, point.value, length * step.promised):
                 whole = step if length == 1.0 else None
                 return after._replace(decrease=point.value - after.value, step=whole)
+            if length == 1.0:
+                band = self._next_band(point, step, whole=False)
             length *= _shorter(after.value, point.value, length * step.promised)
         return None
 
@@ -629,8 +625,7 @@ class _Descent:
         """Factors that balance the classes; None where they are ones but for rounding."""
         if not self.frame.fit_intercept:
             return None
-        margins = SignedMargin if self.frame.n_classes == 2 else SoftmaxMargin
-        scale = margins.scaling(flow)
+        scale = self.frame.kind.scaling(flow)
         xp = array_namespace(scale)
         off = float(xp.max(xp.where(flow > 0, xp.abs(scale - 1.0), 0.0)))
         return scale if off > _BALANCED else None

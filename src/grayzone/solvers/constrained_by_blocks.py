@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from grayzone._compat import moved
-from grayzone.blocks import Rows
+from grayzone.blocks._labelled import Rows
 from grayzone.blocks._source import Sums
 from grayzone.losses import sigmoid
 from grayzone.solvers import constrained_policy as in_memory

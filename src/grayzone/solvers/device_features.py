@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from grayzone.blocks import HeldSource, LabelledBlocks, Rows
+from grayzone.blocks._labelled import LabelledBlocks, Rows
+from grayzone.blocks._source import HeldSource
 from grayzone.kernels import Kernel
 from grayzone.solvers._device_matrix import check_memory
 from grayzone.solvers._frame import Frame

@@ -148,7 +148,6 @@ def fit_on_device(
     *,
     tol: float,
     max_iter: int,
-    start: _Point | None = None,
     callback: Callable[[Record], bool | None] | None = None,
 ) -> DeviceSolution:
     """Minimise criterion (8) over the functions of a kernel.
@@ -161,8 +160,6 @@ def fit_on_device(
         Relative duality gap asked for.
     max_iter : int
         Most Newton steps.
-    start : tuple of coefficients (n,), intercept and scores (n,), optional
-        Where to start; by default the class priors.
     callback : callable, optional
         Told of each certificate; a true answer ends the fit.
 
@@ -173,8 +170,7 @@ def fit_on_device(
     """
     check_memory(rows.n_rows, rows.y)
     rows.values.check_definite()
-    start = _prior(rows) if start is None else start
-    return _Newton(rows, tol, max_iter, callback).run(start)
+    return _Newton(rows, tol, max_iter, callback).run(_prior(rows))
 
 
 class _Model(NamedTuple):
@@ -232,7 +228,6 @@ class _Factor:
     def improved(self, model: _Model, start: _Point) -> Array | None:
         """Solve another system by conjugate gradients; None where that takes too many steps."""
         xp, penalty, values = array_namespace(start.coef), self.rows.penalty, self.rows.values
-
         used = (model.weight > 0)[:, None]
         ridge = xp.where(used, penalty / xp.where(used, model.weight[:, None], 1.0), 0.0)
 

@@ -142,7 +142,7 @@ def _nystrom(values: KernelValues, seed: int) -> Array:
     xp, n = array_namespace(values.X), values.X.shape[0]
     chosen = np.sort(np.random.default_rng(seed).permutation(n)[: min(n, _RANK)])
     places = moved(chosen, values.X)
-    columns = xp.take(xp.astype(values.kept, xp.float64), places, axis=1)
+    columns = xp.take(values.kept, places, axis=1)
     square = xp.take(columns, places, axis=0)
     size = float(xp.max(xp.linalg.diagonal(square)))
     eye = xp.eye(square.shape[0], dtype=xp.float64, device=device(columns))
@@ -151,6 +151,8 @@ def _nystrom(values: KernelValues, seed: int) -> Array:
 
 
 class _Path:
+    """Newton steps of several fits at a time, on one kernel matrix."""
+
     def __init__(
         self,
         values: KernelValues,

@@ -20,7 +20,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from grayzone._compat import moved
-from grayzone.blocks import LabelledBlocks, Rows
+from grayzone.blocks._labelled import LabelledBlocks, Rows
 from grayzone.blocks._source import Sums
 from grayzone.designs import Design, as_design
 from grayzone.losses import output_pairs

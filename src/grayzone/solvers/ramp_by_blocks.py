@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 
 from grayzone._compat import moved
 from grayzone._validation import as_numpy
-from grayzone.blocks import LabelledBlocks, Rows
+from grayzone.blocks._labelled import LabelledBlocks, Rows
 from grayzone.blocks._source import Sums
 from grayzone.losses import Ramp
 from grayzone.solvers._frame import Frame

@@ -30,9 +30,10 @@ from grayzone import TruncatedLogisticRegression
 from grayzone._validation import as_numpy
 from grayzone.kernels import Kernel
 from grayzone.losses import TruncatedLogistic
-from grayzone.solvers import _device_matrix, by_blocks, device_kernel
+from grayzone.solvers import _device_matrix, _kernel_systems, by_blocks, device_kernel
 from grayzone.solvers._device_matrix import KernelSystem, KernelValues, check_memory, system_bytes
-from grayzone.solvers.device_kernel import KernelRows, _Factor, _least, _Model, _Point, _Rounded
+from grayzone.solvers._kernel_systems import Bordered, Factor, SlopeModel
+from grayzone.solvers.device_kernel import KernelRows, _least, _Rounded
 
 torch = pytest.importorskip("torch")
 
@@ -620,24 +621,23 @@ def rows_of(library, zone=(0.3, 0.7), penalty=0.5):
 def model_of(library, rng, used):
     omega = np.where(used, rng.uniform(0.05, 0.25, size=60), 0.0)
     rise = np.where(used, rng.normal(size=60), 0.0)
-    return _Model(*(there(library, a) for a in (rise, omega, omega)))
+    return SlopeModel(*(there(library, a) for a in (rise, omega, omega)))
 
 
 @BOTH
 def test_a_factor_helps_to_solve_systems_near_it(library, monkeypatch):
-    monkeypatch.setattr(device_kernel, "_INNER", 1e-12)
-    monkeypatch.setattr(device_kernel, "_PRODUCTS", 200)
+    monkeypatch.setattr(_kernel_systems, "_INNER", 1e-12)
+    monkeypatch.setattr(_kernel_systems, "_PRODUCTS", 200)
     rng = np.random.default_rng(0)
     used = np.arange(60) % 4 > 0
     rows = rows_of(library)
     first, second = (model_of(library, rng, used) for _ in range(2))
     zeros = there(library, np.zeros(60))
-    start = _Point(zeros, zeros[0], zeros)
-    factor = _Factor(rows, first)
+    factor = Factor(rows.values, rows.penalty, first)
     factor.solved(first)
     assert factor.serves(second)
-    found = as_numpy(factor.improved(second, start))
-    expected = as_numpy(_Factor(rows, second).solved(second))
+    found = as_numpy(factor.improved(second, zeros, zeros[0]))
+    expected = as_numpy(Factor(rows.values, rows.penalty, second).solved(second))
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
     assert np.all(found[~used] == 0.0)
     # by definition: (K + lambda W) a = (z, 1) on the rows that are used
@@ -653,25 +653,104 @@ def test_a_factor_knows_where_it_does_not_help(library, monkeypatch):
     rows = rows_of(library, penalty=1e3)
     used = np.arange(60) % 4 > 0
     model = model_of(library, rng, used)
-    factor = _Factor(rows, model)
+    factor = Factor(rows.values, rows.penalty, model)
     factor.solved(model)
     assert not factor.serves(model_of(library, rng, ~used))
     far = model._replace(
         weight=model.weight * there(library, np.where(used, 10.0 ** (rng.uniform(-4, 4, 60)), 0.0))
     )
     assert not factor.serves(far)
-    monkeypatch.setattr(device_kernel, "_PRODUCTS", 1)
-    monkeypatch.setattr(device_kernel, "_INNER", 1e-15)
+    monkeypatch.setattr(_kernel_systems, "_PRODUCTS", 1)
+    monkeypatch.setattr(_kernel_systems, "_INNER", 1e-15)
     zeros = there(library, np.zeros(60))
-    assert factor.improved(far, _Point(zeros, zeros[0], zeros)) is None
+    assert factor.improved(far, zeros, zeros[0]) is None
 
 
 @pytest.mark.parametrize("spread", [0.0, 1e300], ids=["always-factorised", "always-improved"])
 @by_name(select(CASES, "rbf-120", "rbf-full", "narrow-zone", "rbf-wide-weights", "C-1e2"))
 def test_fits_do_not_depend_on_how_systems_are_solved(case, spread, monkeypatch):
-    monkeypatch.setattr(device_kernel, "_SPREAD", spread)
+    monkeypatch.setattr(_kernel_systems, "_SPREAD", spread)
     if spread:
-        monkeypatch.setattr(device_kernel, "_PRODUCTS", 500)
+        monkeypatch.setattr(_kernel_systems, "_PRODUCTS", 500)
+    found = fit_case("torch", case)
+    assert_honest(case, found, TOL)
+    assert_same_function(case, found, in_memory(case))
+
+
+def bordered(library, rows, model, core, border):
+    masks = (there(library, m) for m in (core, border))
+    return Bordered(rows.values, rows.penalty, model, *masks)
+
+
+@pytest.mark.parametrize("room", [1e15, 0.0], ids=["kept", "anew"])
+@BOTH
+def test_a_core_serves_many_borders(room, library, monkeypatch):
+    room_for(monkeypatch, room)
+    rng = np.random.default_rng(1)
+    rows, place = rows_of(library), np.arange(60)
+    core, border = place < 30, (place >= 30) & (place < 50)
+    first = model_of(library, rng, core | border)
+    found = bordered(library, rows, first, core, border)
+    K, scores = Kernel("rbf", 0.4)(as_numpy(rows.X), as_numpy(rows.X)), rng.normal(size=60)
+    for extra in (border, border & (place % 3 == 0), np.zeros(60, dtype=bool)):
+        used = core | extra
+        # the bends of the core have drifted: a line through the same slopes, with the old bends
+        omega = np.where(core, 1.05 * as_numpy(first.omega), rng.uniform(0.01, 100.0, size=60))
+        omega = np.where(used, omega, 0.0)
+        rise = np.where(used, rng.normal(size=60), 0.0)
+        model = SlopeModel(*(there(library, a) for a in (rise, omega, omega)))
+        assert found.serves(model, there(library, core))
+        kept = np.where(core, as_numpy(first.omega), omega)[used]
+        line = rise[used] - (omega[used] - kept) * scores[used]
+        matrix = K[np.ix_(used, used)] + np.diag(0.5 / kept)
+        rhs = np.column_stack([line / kept, np.ones(kept.size)])
+        solved = as_numpy(found.solved(model, there(library, scores)))
+        np.testing.assert_allclose(solved[used], np.linalg.solve(matrix, rhs), rtol=1e-9)
+        assert np.all(solved[~used] == 0.0)
+
+
+@BOTH
+def test_a_core_knows_where_it_does_not_serve(library):
+    rng = np.random.default_rng(1)
+    rows, place = rows_of(library), np.arange(60)
+    core, border = place < 30, (place >= 30) & (place < 50)
+    model = model_of(library, rng, core | border)
+    found = bordered(library, rows, model, core, border)
+    log = there(library, core)
+    assert found.serves(model, log)
+    assert not found.serves(model, there(library, place < 29))  # one of the core has left
+    assert not found.serves(model_of(library, rng, place < 51), log)  # one is in neither
+    drifted = np.where(place == 3, 1.2, 1.0)
+    assert not found.serves(model._replace(omega=model.omega * there(library, drifted)), log)
+    outside = np.where(place == 33, 50.0, 1.0)  # what the border does is its own affair
+    assert found.serves(model._replace(omega=model.omega * there(library, outside)), log)
+
+
+@pytest.mark.parametrize(
+    ("core", "border", "kept", "expected"),
+    [
+        (60, 0, True, False),  # nothing comes and goes
+        (0, 60, True, False),
+        (10, 31, True, False),  # the border is nearly everything
+        (10, 30, True, True),
+        (40, 20, True, True),
+        (30, 30, False, False),  # more than the memory that was planned
+        (40, 15, False, True),
+    ],
+)
+def test_when_a_border_pays(core, border, kept, expected, monkeypatch):
+    room_for(monkeypatch, 1e15 if kept else 0.0)
+    place = np.arange(60)
+    masks = (torch.asarray(m) for m in (place < core, (place >= core) & (place < core + border)))
+    assert Bordered.pays(rows_of("torch").values, *masks) is expected
+
+
+@pytest.mark.parametrize("most", [0.0, 1e9], ids=["always-factorised", "always-bordered"])
+@pytest.mark.parametrize("reach", [0.0, 0.75, 10.0])
+@by_name(select(CASES, "rbf-120", "narrow-zone", "rbf-wide-weights", "C-1e2"))
+def test_fits_do_not_depend_on_borders(case, most, reach, monkeypatch):
+    monkeypatch.setattr(_kernel_systems, "_MOST_BORDER", most)
+    monkeypatch.setattr(device_kernel, "_REACH", reach)
     found = fit_case("torch", case)
     assert_honest(case, found, TOL)
     assert_same_function(case, found, in_memory(case))

@@ -98,15 +98,10 @@ class KernelValues:
         self.kept = self._all() if fits or self.precomputed else None
 
     def _all(self) -> Array:
-        xp, n = array_namespace(self.X), self.X.shape[0]
         if self.precomputed:
+            xp = array_namespace(self.X)
             return xp.astype(self.X, xp.float64, copy=False)
-        K = xp.empty((n, n), dtype=xp.float64, device=device(self.X))
-        right, step = self.kernel.right(self.X), max(1, _TILE // max(1, n))
-        for a in range(0, n, step):
-            b = min(n, a + step)
-            K[a:b, :] = self.kernel.between(self.kernel.left(self.X[a:b, :]), right)
-        return K
+        return _filled(self.kernel, self.X, self.X)
 
     def product(self, coef: Array) -> Array:
         """Kernel values times coefficients (n, k)."""
@@ -127,6 +122,14 @@ class KernelValues:
         ones = xp.ones(n, dtype=xp.float64, device=device(self.X))
         self.system(every, ones, max(_TRACE * size, 1e-300))
 
+    def between(self, some: Array, others: Array) -> Array:
+        """Kernel values of pairs of rows, a new matrix."""
+        xp = array_namespace(some)
+        if self.kept is not None:
+            return xp.take(xp.take(self.kept, some, axis=0), others, axis=1)
+        X = self.X
+        return _filled(self.kernel, xp.take(X, some, axis=0), xp.take(X, others, axis=0))
+
     def system(self, places: Array, root: Array, penalty: float) -> KernelSystem:
         """Factorise lambda I + D K D on the rows at places, D having the diagonal ``root``."""
         xp, m = array_namespace(root), root.shape[0]
@@ -134,10 +137,8 @@ class KernelValues:
         if self.kept is None:
             X = self.X if whole else xp.take(self.X, places, axis=0)
             return KernelSystem(_built(self.kernel, X, root, penalty))
-        K = self.kept
-        if not whole:
-            K = xp.take(xp.take(K, places, axis=0), places, axis=1)
-        return KernelSystem(_scaled(K, root, penalty))
+        K = self.kept if whole else self.between(places, places)
+        return KernelSystem(scaled(K, root, penalty))
 
 
 class KernelSystem:
@@ -156,17 +157,37 @@ class KernelSystem:
         self._inverses = _diagonal_inverses(self._lower)
 
     def solve(self, rhs: Array) -> Array:
-        """Solve for right-hand sides (m, k)."""
+        """Solve for right-hand sides (m, k), which are overwritten."""
+        return self.backward(self.forward(rhs))
+
+    def forward(self, rhs: Array) -> Array:
+        """Solve with the lower factor, in the place of the right-hand sides."""
         xp, m, L = array_namespace(rhs), rhs.shape[0], self._lower
-        x = xp.zeros_like(rhs)
         for k, inverse in enumerate(self._inverses):
             a, b = k * _INVERTED, min(m, (k + 1) * _INVERTED)
-            x[a:b, :] = xp.matmul(inverse, rhs[a:b, :] - xp.matmul(L[a:b, :a], x[:a, :]))
+            left = rhs[a:b, :] - xp.matmul(L[a:b, :a], rhs[:a, :])
+            rhs[a:b, :] = xp.matmul(inverse, left)
+        return rhs
+
+    def backward(self, rhs: Array) -> Array:
+        """Solve with the transposed factor, in the place of the right-hand sides."""
+        xp, m, L = array_namespace(rhs), rhs.shape[0], self._lower
         for k in range(len(self._inverses) - 1, -1, -1):
             a, b = k * _INVERTED, min(m, (k + 1) * _INVERTED)
-            left = x[a:b, :] - xp.matmul(L[b:, a:b].T, x[b:, :])
-            x[a:b, :] = xp.matmul(self._inverses[k].T, left)
-        return x
+            left = rhs[a:b, :] - xp.matmul(L[b:, a:b].T, rhs[b:, :])
+            rhs[a:b, :] = xp.matmul(self._inverses[k].T, left)
+        return rhs
+
+
+def _filled(kernel: Kernel, some: Array, others: Array) -> Array:
+    """Kernel values of all pairs of rows, computed in tiles."""
+    xp, n, m = array_namespace(some), some.shape[0], others.shape[0]
+    K = xp.empty((n, m), dtype=xp.float64, device=device(some))
+    right, step = kernel.right(others), max(1, _TILE // max(1, m))
+    for a in range(0, n, step):
+        b = min(n, a + step)
+        K[a:b, :] = kernel.between(kernel.left(some[a:b, :]), right)
+    return K
 
 
 def _built(kernel: Kernel, X: Array, root: Array, penalty: float) -> Array:
@@ -182,7 +203,7 @@ def _built(kernel: Kernel, X: Array, root: Array, penalty: float) -> Array:
     return B
 
 
-def _scaled(K: Array, root: Array, penalty: float) -> Array:
+def scaled(K: Array, root: Array, penalty: float) -> Array:
     """Give lambda I + D K D from all values of K."""
     B = K * root[:, None]
     B *= root[None, :]

@@ -11,8 +11,10 @@ The kink of the truncated loss is rounded off on a width :math:`\mu`: its slope 
 whose right-hand side knows nothing of where a row of the band is now: only to which part it
 belongs. So when the width shrinks, the parts are kept, and one step leads to where the multipliers,
 which hardly change, put every row. The width goes down until the certificate is good enough: the
-gap is a fraction of it. (Starting from the solution of a part of the rows does not help: with a
-kernel the others have too much to say of their own.)
+gap is a fraction of it. By then the logarithmic rows far from the kink hardly move; they are
+factorised once for many steps, each of which is a small system of the rows near it. (Starting from
+the solution of a part of the rows does not help: with a kernel the others have too much to say of
+their own.)
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ from functools import cached_property
 from math import isfinite
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
 from grayzone.kernels import Kernel
 from grayzone.losses import TruncatedLogistic, sigmoid, softplus
 from grayzone.solvers._device_matrix import KernelValues, check_memory
+from grayzone.solvers._kernel_systems import Bordered, Factor, SlopeModel
 from grayzone.solvers._loop import Record, Status
 
 Array = Any
@@ -37,8 +40,7 @@ _FIRST_WIDTH, _NARROWER = 2.0, 0.4  # of the rounded kink, and the first factor 
 _MUCH_NARROWER, _HARDLY = 0.03, 0.8  # least factor, and the one that is hardly worth a width
 _AHEAD = 0.1  # gap, in widths of the kink, at which the kink gets narrower
 _PATIENCE = 30  # steps without progress
-_SPREAD = 30.0  # ratio of the weights' changes up to which a factor still serves
-_INNER, _PRODUCTS = 1e-3, 16  # accuracy of systems solved with a factor of another, most products
+_REACH = 0.75  # widths around the kink within which rows are taken to change their part
 _SEARCHES, _SEARCHED = 30, 0.01  # evaluations along a step, and the slope that is left there
 
 
@@ -115,6 +117,11 @@ class _Rounded:
         above = ~self.bounded | (u > self.high)
         return _Parts(self.bounded & ~above & (u > self.low), above)
 
+    def near(self, u: Array, reach: float) -> Array:
+        """Rows within so many widths of the kink."""
+        xp = array_namespace(u)
+        return self.bounded & (xp.abs(u - 0.5 * (self.low + self.high)) <= reach * self.width)
+
     def value(self, u: Array) -> Array:
         """Loss of each margin."""
         xp = array_namespace(u)
@@ -173,87 +180,6 @@ def fit_on_device(
     return _Newton(rows, tol, max_iter, callback).run(_prior(rows))
 
 
-class _Model(NamedTuple):
-    """Slopes (n,) of all rows, y (c + omega u), and their weights."""
-
-    rise: Array  # y c
-    weight: Array  # w omega
-    omega: Array
-
-
-class _Factor:
-    """A system that is factorised, and those near it that are solved with its help.
-
-    In the coefficients a the system is (K + lambda W) a = r, W the inverse of w omega: the factor
-    of an earlier W is a preconditioner whose quality is the ratio of the two. A product with K and
-    a solution cost a hundredth of a factor.
-    """
-
-    def __init__(self, rows: KernelRows, model: _Model) -> None:
-        xp = array_namespace(model.weight)
-        self.rows, self.weight = rows, model.weight
-        self.places = xp.nonzero(model.weight > 0)[0]
-        self.root = xp.sqrt(xp.take(model.weight, self.places))
-        self.system = rows.values.system(self.places, self.root, rows.penalty)
-        self.per_intercept: Array | None = None
-
-    def _precondition(self, r: Array) -> Array:
-        xp = array_namespace(r)
-        some = self.root[:, None] * xp.take(r, self.places, axis=0)
-        solved = self.root[:, None] * self.system.solve(some)
-        return _scattered(solved, self.places, r.shape[0])
-
-    def _rhs(self, model: _Model) -> Array:
-        """Right-hand sides: the slopes', and that of the intercept."""
-        xp = array_namespace(model.rise)
-        used = model.weight > 0
-        first = xp.where(used, model.rise / xp.where(used, model.omega, 1.0), 0.0)
-        return xp.stack([first, xp.astype(used, xp.float64)], axis=1)
-
-    def solved(self, model: _Model) -> Array:
-        """Solution (n, 2) of the system that was factorised."""
-        solved = self._precondition(self._rhs(model))
-        self.per_intercept = solved[:, 1]
-        return solved
-
-    def serves(self, model: _Model) -> bool:
-        """Whether the factor is near enough to another system of the same rows."""
-        xp = array_namespace(model.weight)
-        used = self.weight > 0
-        if bool(xp.any(used != (model.weight > 0))):
-            return False
-        ratio = xp.where(used, model.weight / xp.where(used, self.weight, 1.0), 1.0)
-        return float(xp.max(ratio)) / float(xp.min(ratio)) <= _SPREAD
-
-    def improved(self, model: _Model, start: _Point) -> Array | None:
-        """Solve another system by conjugate gradients; None where that takes too many steps."""
-        xp, penalty, values = array_namespace(start.coef), self.rows.penalty, self.rows.values
-        used = (model.weight > 0)[:, None]
-        ridge = xp.where(used, penalty / xp.where(used, model.weight[:, None], 1.0), 0.0)
-
-        def times(v: Array) -> Array:
-            return xp.where(used, values.product(v), 0.0) + ridge * v
-
-        # where the last step led, intercept and all, so that little is left to solve for
-        slopes = start.coef + start.intercept * self.per_intercept
-        x = xp.where(used, xp.stack([slopes, self.per_intercept], axis=1), 0.0)
-        r = self._rhs(model) - times(x)
-        z = self._precondition(r)
-        p, rz = z, xp.sum(r * z, axis=0)
-        goal = _INNER**2 * rz
-        for _ in range(_PRODUCTS):
-            q = times(p)
-            step = rz / xp.clip(xp.sum(p * q, axis=0), min=1e-300)
-            x, r = x + step * p, r - step * q
-            z = self._precondition(r)
-            rz, before = xp.sum(r * z, axis=0), rz
-            if bool(xp.all(rz <= goal)):
-                self.per_intercept = x[:, 1]
-                return x
-            p = z + (rz / xp.clip(before, min=1e-300)) * p
-        return None
-
-
 @dataclass
 class _Kink:
     """Width on which the kink is rounded off, and by how much the next one is narrower.
@@ -297,7 +223,7 @@ class _Newton:
     ) -> None:
         self.rows, self.tol, self.max_iter, self.callback = rows, tol, max_iter, callback
         self.n_iter = 0
-        self.factor: _Factor | None = None
+        self.factor: Factor | Bordered | None = None
         self.xp = array_namespace(rows.y)
         self.has_kinks = bool(self.xp.any(self.xp.isfinite(rows.floor)))
         self.began = time.perf_counter()
@@ -357,15 +283,11 @@ class _Newton:
         xp, rows = self.xp, self.rows
         self.n_iter += 1
         rise, omega = loss.model(-rows.y * point.scores, parts)
-        model = _Model(rows.y * rise, rows.weight * omega, omega)
-        solved = None
-        # (rows of a narrow band have to be placed more exactly than is worth conjugate gradients)
-        if not self.has_kinks and self.factor is not None and self.factor.serves(model):
-            solved = self.factor.improved(model, point)
-        if solved is None:
-            self.factor = None  # first, for there may be room for one only
-            self.factor = _Factor(rows, model)
-            solved = self.factor.solved(model)
+        model = SlopeModel(rows.y * rise, rows.weight * omega, omega)
+        if self.has_kinks:
+            solved = self._with_border(point, model, loss, parts.log)
+        else:
+            solved = self._with_help(point, model)
         coef, per_intercept = solved[:, 0], solved[:, 1]
         intercept = xp.zeros_like(rows.y[0])
         if rows.fit_intercept:
@@ -375,6 +297,32 @@ class _Newton:
             intercept = xp.where(held > 0, free, point.intercept)
             coef = coef - intercept * per_intercept
         return _Point(coef, intercept, rows.function(coef) + intercept)
+
+    def _with_help(self, point: _Point, model: SlopeModel) -> Array:
+        """Solve with the help of an earlier factor, where it is near enough."""
+        if isinstance(self.factor, Factor) and self.factor.serves(model):
+            solved = self.factor.improved(model, point.coef, point.intercept)
+            if solved is not None:
+                return solved
+        return self._factorised(model)
+
+    def _factorised(self, model: SlopeModel) -> Array:
+        self.factor = None  # first, for there may be room for one only
+        self.factor = Factor(self.rows.values, self.rows.penalty, model)
+        return self.factor.solved(model)
+
+    def _with_border(self, point: _Point, model: SlopeModel, loss: _Rounded, log: Array) -> Array:
+        """Solve exactly, as narrow bands need, with one factor of the rows far from the kink."""
+        if isinstance(self.factor, Bordered) and self.factor.serves(model, log):
+            return self.factor.solved(model, point.scores)
+        near = loss.near(-self.rows.y * point.scores, _REACH)
+        core = log & ~near & model.used
+        border = (near | model.used) & ~core
+        if not Bordered.pays(self.rows.values, core, border):
+            return self._factorised(model)
+        self.factor = None
+        self.factor = Bordered(self.rows.values, self.rows.penalty, model, core, border)
+        return self.factor.solved(model, point.scores)
 
     def _value(self, point: _Point, loss: _Rounded) -> float:
         u = -self.rows.y * point.scores
@@ -416,20 +364,6 @@ def _least(slope: Callable[[float], float]) -> float:
         else:
             high, at_high, at_low = t, here, 0.5 * at_low
     return t
-
-
-def _scattered(values: Array, places: Array, n: int) -> Array:
-    """Rows of values (m, k) at places, which ascend, of an array (n, k) of zeros."""
-    xp = array_namespace(values)
-    m = values.shape[0]
-    if m == n:
-        return values
-    if m == 0:
-        return xp.zeros((n, values.shape[1]), dtype=xp.float64, device=device(values))
-    every = xp.arange(n, dtype=places.dtype, device=device(places))
-    at = xp.clip(xp.searchsorted(places, every), max=m - 1)
-    there = xp.take(places, at) == every
-    return xp.where(there[:, None], xp.take(values, at, axis=0), 0.0)
 
 
 def certified(rows: KernelRows, point: _Point) -> DeviceSolution:

@@ -76,7 +76,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         add("--only", type=_names, help="names, separated by commas; see the command `list`")
         add("--quick", action="store_true", help="small versions: does everything run?")
         add("--again", action="store_true", help="run also what is complete")
-        add("--large", action="store_true", help="also what needs gigabytes or a cluster")
+        add("--large", action="store_true", help="also what needs gigabytes, a cluster or a GPU")
         add(
             "--jobs",
             type=_positive,

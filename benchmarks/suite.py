@@ -48,7 +48,9 @@ class Entry:
     data : tuple of str
         Data sets it cannot do without.
     large : bool
-        Whether it needs gigabytes or a cluster, and runs only if it is asked for.
+        Whether it needs gigabytes, a cluster or a GPU, and runs only if it is asked for.
+    gpu : bool
+        Whether it cannot do without a CUDA device.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Entry:
     quick: tuple[str, ...] = ("--quick",)
     data: tuple[str, ...] = ()
     large: bool = False
+    gpu: bool = False
 
     def arguments(self, quick: bool) -> tuple[str, ...]:
         """Return the arguments of a run."""
@@ -225,6 +228,15 @@ ENTRIES = (
         "Workers of a Dask cluster that are killed during fits",
         large=True,
     ),
+    Entry(
+        "gpu",
+        "peers",
+        "benchmarks.peers.gpu",
+        "One GPU: exact kernels of up to 100,000 rows, a path of penalties, linear models",
+        data=("covtype", "ijcnn1"),
+        large=True,
+        gpu=True,
+    ),
 )
 NAMES = tuple(entry.name for entry in ENTRIES)
 
@@ -359,7 +371,7 @@ def run(
     failed = 0
     try:
         checked: dict[str, str] = {}
-        ready = [entry for entry in waiting if _has_data(entry, journal, checked)]
+        ready = [entry for entry in waiting if _can_run(entry, journal, checked)]
         for kind, at_once, own in (
             ("papers", jobs, max(1, threads // jobs)),
             ("peers", 1, threads),
@@ -373,16 +385,16 @@ def run(
     return 1 if failed else 0
 
 
-def _has_data(entry: Entry, journal: Journal, checked: dict[str, str]) -> bool:
+def _can_run(entry: Entry, journal: Journal, checked: dict[str, str]) -> bool:
     """Tell whether a benchmark can be run; say and keep why where it cannot."""
-    reason = missing_data(entry, checked)
+    reason = missing(entry, checked)
     if reason:
         say(f"{entry.name} is left out: {reason}")
         journal.keep(entry, "left out", 0.0, reason)
     return not reason
 
 
-def missing_data(entry: Entry, checked: dict[str, str]) -> str:
+def missing(entry: Entry, checked: dict[str, str]) -> str:
     """Return why a benchmark cannot be run; nothing where it can.
 
     ``checked`` keeps what was found out about each data set.
@@ -392,7 +404,15 @@ def missing_data(entry: Entry, checked: dict[str, str]) -> str:
             checked[name] = _fault(name)
         if checked[name]:
             return checked[name]
-    return ""
+    return _missing_gpu() if entry.gpu else ""
+
+
+def _missing_gpu() -> str:
+    try:
+        import torch
+    except ImportError:
+        return "PyTorch is not installed"
+    return "" if torch.cuda.is_available() else "PyTorch finds no CUDA device here"
 
 
 def _fault(name: str) -> str:

@@ -117,8 +117,8 @@ note("end")
 """
 
 
-def entry(name, kind="papers", *, full=(), quick=("--quick",), data=(), large=False):
-    return Entry(name, kind, "stub_benchmark", f"Title of {name}", full, quick, data, large)
+def entry(name, kind="papers", *, full=(), quick=("--quick",), data=(), large=False, gpu=False):
+    return Entry(name, kind, "stub_benchmark", f"Title of {name}", full, quick, data, large, gpu)
 
 
 class Bench:
@@ -318,6 +318,20 @@ def test_what_lacks_data_is_left_out_with_a_reason(bench, tmp_path, monkeypatch,
     assert bench.run() == 0
     assert bench.ran() == ["lacks"]
     assert bench.status()["lacks"] == "complete"
+
+
+def test_what_needs_a_gpu_is_left_out_where_there_is_none(bench, monkeypatch):
+    torch = pytest.importorskip("torch")
+    bench.offer(entry("one"), entry("fast", "peers", gpu=True))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert bench.run() == 0
+    assert bench.status() == {"one": "complete", "fast": "left out"}
+    assert "no CUDA device" in bench.journal()["entries"]["fast"]["reason"]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert bench.run() == 0
+    assert bench.status()["fast"] == "complete"
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert suite.missing(entry("fast", gpu=True), {}) == "PyTorch is not installed"
 
 
 def test_data_that_need_an_absent_library_are_no_reason_to_stop(bench, monkeypatch):
@@ -563,7 +577,7 @@ def test_ctrl_c_while_data_are_looked_for(bench, monkeypatch, capsys):
     def interrupted(entry, checked):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(suite, "missing_data", interrupted)
+    monkeypatch.setattr(suite, "missing", interrupted)
     assert bench.run() == 130
     assert "stopped" in capsys.readouterr().out
     assert bench.ran() == []

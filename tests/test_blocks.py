@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from pyarrow import feather, parquet
+from rows_of_blocks import NAMES, D, N, assert_same_model, hold_few, make_rows, tight
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from grayzone import (
@@ -25,35 +27,18 @@ from grayzone import (
     TightBoundLogisticRegression,
     TruncatedLogisticRegression,
 )
-from grayzone.blocks import Block, Source, from_batches, open_npy, open_parquet
+from grayzone.blocks import Block, Source, _labelled, _source, from_batches, open_npy, open_parquet
 from grayzone.solvers import by_blocks
-
-N, D = 2000, 5
-NAMES = list("abcde")
 
 
 @pytest.fixture
 def few_held(monkeypatch):
-    """Let a fit hold 400 rows only; with all 2000 at hand no sum over blocks would matter."""
-    monkeypatch.setattr(by_blocks, "MOST_HELD", 400 * D)
+    hold_few(monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(N, D))
-    score = X @ np.array([1.0, -0.5, 0.3, 0.0, 0.2]) + rng.normal(size=N)
-    return X, (score > 0.3).astype(np.int64), rng.uniform(0.5, 2.0, size=N)
-
-
-def tight(**parameters):
-    return TruncatedLogisticRegression(tol=1e-14, **parameters)
-
-
-def assert_same_model(one, other, rtol=1e-8):
-    scale = np.abs(one.coef_).max()
-    np.testing.assert_allclose(other.coef_, one.coef_, rtol=0, atol=rtol * scale)
-    np.testing.assert_allclose(other.intercept_, one.intercept_, rtol=0, atol=rtol * scale)
+    return make_rows()
 
 
 # --------------------------------------------------------------------------- all kinds, one model
@@ -195,6 +180,64 @@ def test_blocks_give_every_row_once_each_time(kind, data, tmp_path):
         np.testing.assert_array_equal(np.concatenate([b.weight for b in blocks]), weight)
         assert [b.first for b in blocks] == np.cumsum([0, *map(len, rows)])[:-1].tolist()
         assert max(map(len, rows)) <= 300
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tasks_are_given_pieces_of_blocks(dtype, data, tmp_path, few_held, monkeypatch):
+    X, y, weight = data
+    X = X.astype(dtype)
+    monkeypatch.setattr(_labelled, "_PIECE", 70 * D)
+    seen = []
+
+    def task(rows):
+        seen.append((rows.first, len(rows.codes), rows.X.dtype))
+        return {"X": rows.X.T @ rows.X, "weight": rows.weight.sum(), "codes": [rows.codes]}
+
+    source = npy(tmp_path, X, y, weight)
+    monkeypatch.setattr(_source, "n_workers", lambda: 1)  # so that pieces come one by one
+    sums = _labelled.label_blocks(source).reduce(task)
+    np.testing.assert_allclose(sums["X"], X.T.astype(float) @ X.astype(float), rtol=1e-12)
+    assert sums["weight"] == pytest.approx(weight.sum())
+    np.testing.assert_array_equal(np.concatenate(sums["codes"]), y)
+    firsts, lengths, kinds = zip(*seen, strict=True)
+    assert max(lengths) == 70
+    assert firsts == tuple(np.cumsum([0, *lengths[:-1]]))
+    assert set(kinds) == {np.dtype(np.float64)}
+    assert_same_model(tight().fit(X, y, weight), tight().fit(source))
+
+
+@pytest.mark.parametrize("zone", [None, (0.3, 0.7)])
+def test_certificates_out_of_reach_are_not_computed(zone, data, tmp_path, few_held, monkeypatch):
+    readings = []
+    distance = by_blocks._Distance.__call__
+
+    def counted(self, rows):
+        readings.append(rows.first)
+        return distance(self, rows)
+
+    monkeypatch.setattr(by_blocks._Distance, "__call__", counted)
+    found = []
+    for hopeless in (by_blocks._HOPELESS, np.inf):
+        monkeypatch.setattr(by_blocks, "_HOPELESS", hopeless)
+        readings.clear()
+        model = TruncatedLogisticRegression(C=1e6, zone=zone, tol=1e-4)
+        model.fit(npy(tmp_path, *data))
+        found.append((model, readings.count(0)))
+    (quick, few), (plain, many) = found
+    assert few < many
+    np.testing.assert_array_equal(quick.coef_, plain.coef_)
+    assert quick.dual_gap_ == plain.dual_gap_ <= 1e-4
+
+
+@pytest.mark.parametrize("max_iter", [1, 2])
+def test_what_was_reached_is_certified_in_any_case(max_iter, data, tmp_path, few_held, monkeypatch):
+    monkeypatch.setattr(by_blocks, "_HOPELESS", 0.0)
+    clf = TruncatedLogisticRegression(zone=None, tol=1e-15, max_iter=max_iter)
+    with pytest.warns(ConvergenceWarning):
+        clf.fit(npy(tmp_path, *data))
+    best = tight(zone=None).fit(*data)
+    gap = (clf.objective_ - best.objective_) / clf.objective_
+    assert -1e-12 <= gap <= clf.dual_gap_ < np.inf
 
 
 def test_models_from_blocks_can_be_pickled(data, tmp_path):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from recording import Recording
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -23,35 +24,6 @@ SETTINGS = {
     "ramp": {"kernel": "rbf", "loss": "ramp"},
 }
 ROWS = {"linear": 400, "few rows": 100, "many rows": 400, "primal": 100, "ramp": 400}
-
-
-class Recording:
-    """Writes down every call; raises `error` at the end of the k-th task inside a fit."""
-
-    def __init__(self, raise_at=None, error=KeyboardInterrupt):
-        self.calls, self.raise_at, self.error = [], raise_at, error
-
-    def setup(self, estimator, context):
-        self.calls.append(("setup", context.task_name, context.task_id, None))
-
-    def teardown(self, estimator, context):
-        self.calls.append(("teardown", context.task_name, context.task_id, None))
-
-    def on_fit_task_begin(self, estimator, context, *, metadata=None):
-        self.calls.append(("begin", context.task_name, context.task_id, metadata))
-
-    def on_fit_task_end(self, estimator, context, *, metadata=None):
-        self.calls.append(("end", context.task_name, context.task_id, metadata))
-        if self.raise_at is not None and len(self.facts) >= self.raise_at:
-            raise self.error
-
-    @property
-    def facts(self):
-        """What the ends of tasks inside the fit told."""
-        return [m for kind, task, _, m in self.calls if kind == "end" and task == "iteration"]
-
-    def kinds(self, task):
-        return [kind for kind, name, _, _ in self.calls if name == task]
 
 
 @pytest.fixture(params=SETTINGS)

@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from distributed import Client, KilledWorker, LocalCluster
+from rows_of_blocks import NAMES, D, N, assert_same_model, hold_few, make_rows, tight
 from sklearn.linear_model import LogisticRegression
 
 from grayzone import (
@@ -32,23 +33,18 @@ from grayzone import (
 from grayzone.blocks import DaskSource, _dask
 from grayzone.solvers import by_blocks
 
-N, D, CHUNK = 2000, 5, 250
-NAMES = list("abcde")
+CHUNK = 250
 METHODS = ("decision_function", "predict", "predict_proba", "predict_log_proba")
 
 
 @pytest.fixture(autouse=True)
 def few_held(monkeypatch):
-    """Let a fit hold 400 rows only; with all 2000 at hand no sum over blocks would matter."""
-    monkeypatch.setattr(by_blocks, "MOST_HELD", 400 * D)
+    hold_few(monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(N, D))
-    score = X @ np.array([1.0, -0.5, 0.3, 0.0, 0.2]) + rng.normal(size=N)
-    return X, (score > 0.3).astype(np.int64), rng.uniform(0.5, 2.0, size=N)
+    return make_rows()
 
 
 @pytest.fixture(scope="module")
@@ -81,19 +77,9 @@ def cluster():
                 started.close()
 
 
-def tight(**parameters):
-    return TruncatedLogisticRegression(tol=1e-14, **parameters)
-
-
 def chunked(data):
     X, y, weight = data
     return da.from_array(X, chunks=(CHUNK, D)), da.from_array(y, chunks=CHUNK), weight
-
-
-def assert_same_model(one, other, rtol=1e-8):
-    scale = np.abs(one.coef_).max()
-    np.testing.assert_allclose(other.coef_, one.coef_, rtol=0, atol=rtol * scale)
-    np.testing.assert_allclose(other.intercept_, one.intercept_, rtol=0, atol=rtol * scale)
 
 
 # ------------------------------------------------------------------- arrays and frames, one process

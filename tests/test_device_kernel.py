@@ -21,6 +21,7 @@ from problems import (
     select,
     weights_with_zeros,
 )
+from recording import Recording
 from scipy.special import expit
 from sklearn import config_context
 from sklearn.base import clone
@@ -359,32 +360,6 @@ def test_an_accuracy_out_of_reach(case):
     assert_honest(case, found, 1e-11)
 
 
-class Recording:
-    """Writes down what iterations report, and stops at the k-th of them."""
-
-    def __init__(self, stop_at=None, error=None):
-        self.facts, self.stop_at, self.error = [], stop_at, error
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context, *, metadata=None):
-        pass
-
-    def on_fit_task_end(self, estimator, context, *, metadata=None):
-        if context.task_name != "iteration":
-            return None
-        self.facts.append(metadata)
-        if self.stop_at is None or len(self.facts) < self.stop_at:
-            return None
-        if self.error is not None:
-            raise self.error
-        return True
-
-
 def test_callbacks():
     pytest.importorskip("sklearn.callback")
     case = ELSEWHERE[0]
@@ -399,7 +374,7 @@ def test_callbacks():
     assert len(stopping.facts) == 3
     assert found.n_iter_ <= 6
     assert_honest(case, found, 1.0)
-    failing = estimator_of(case).set_callbacks(Recording(stop_at=2, error=KeyboardInterrupt()))
+    failing = estimator_of(case).set_callbacks(Recording(raise_at=2))
     before = vars(failing).copy()
     with pytest.raises(KeyboardInterrupt):
         fit_in("torch", failing, X, y)

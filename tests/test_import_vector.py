@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from recording import Recording
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import expit, logsumexp, softmax, xlogy
 from sklearn.base import clone
@@ -1408,35 +1409,6 @@ def test_pickles(kernel):
 # ------------------------------------------------------------------------------------ callbacks
 
 
-class Recording:
-    """Writes down every call; at the end of the k-th round it raises, or asks to stop."""
-
-    def __init__(self, raise_at=None, error=KeyboardInterrupt, stop_at=None):
-        self.calls, self.raise_at, self.error, self.stop_at = [], raise_at, error, stop_at
-
-    def setup(self, estimator, context):
-        self.calls.append(("setup", context.task_name, context.task_id, None))
-
-    def teardown(self, estimator, context):
-        self.calls.append(("teardown", context.task_name, context.task_id, None))
-
-    def on_fit_task_begin(self, estimator, context, *, metadata=None):
-        self.calls.append(("begin", context.task_name, context.task_id, metadata))
-
-    def on_fit_task_end(self, estimator, context, *, metadata=None):
-        self.calls.append(("end", context.task_name, context.task_id, metadata))
-        if self.raise_at is not None and len(self.facts) >= self.raise_at:
-            raise self.error
-        return self.stop_at is not None and len(self.facts) >= self.stop_at
-
-    @property
-    def facts(self):
-        return [m for kind, task, _, m in self.calls if kind == "end" and task == "round"]
-
-    def kinds(self, task):
-        return [kind for kind, name, _, _ in self.calls if name == task]
-
-
 @pytest.fixture
 def callbacks():
     pytest.importorskip("sklearn.callback")
@@ -1455,7 +1427,7 @@ LISTENED = {
 def test_callbacks_hear_of_rounds(name, kind):
     n_classes, parametrization = kind
     X, y = data(80, n_classes)
-    recording = Recording()
+    recording = Recording("round")
     found = ImportVectorMachine(parametrization=parametrization, **LISTENED[name])
     alone = clone(found).fit(X, y)
     found.set_callbacks(recording).fit(X, y)
@@ -1479,7 +1451,7 @@ def test_callbacks_hear_of_rounds(name, kind):
 @pytest.mark.usefixtures("callbacks")
 def test_a_callback_may_stop_the_growth():
     X, y = data()
-    found = ImportVectorMachine(tol=0.0).set_callbacks(Recording(stop_at=4)).fit(X, y)
+    found = ImportVectorMachine(tol=0.0).set_callbacks(Recording("round", stop_at=4)).fit(X, y)
     assert found.n_iter_ == len(found.import_points_) == 4
     np.testing.assert_array_equal(
         found.dual_coef_, fit(X, y, tol=0.0, max_import_points=4).dual_coef_
@@ -1490,9 +1462,9 @@ def test_a_callback_may_stop_the_growth():
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_an_error_of_a_callback_leaves_the_estimator_as_it_was(error):
     X, y = data()
-    recording = Recording(raise_at=2, error=error)
+    recording = Recording("round", raise_at=2, error=error)
     fresh = ImportVectorMachine().set_callbacks(recording)
-    fitted = fit(X, y).set_callbacks(Recording(raise_at=2, error=error))
+    fitted = fit(X, y).set_callbacks(Recording("round", raise_at=2, error=error))
     for estimator in (fresh, fitted):
         before = frozen(estimator)
         with pytest.raises(error):

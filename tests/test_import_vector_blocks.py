@@ -11,6 +11,7 @@ import array_api_strict
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from recording import Recording
 from scipy.special import logsumexp
 from sklearn import config_context
 from sklearn.datasets import load_breast_cancer, load_wine
@@ -350,27 +351,12 @@ def test_kernel_function_in_another_library():
 
 def test_callbacks_are_told_of_rounds():
     pytest.importorskip("sklearn.callback")
-    facts = []
-
-    class Recording:
-        def setup(self, estimator, context):
-            pass
-
-        def teardown(self, estimator, context):
-            pass
-
-        def on_fit_task_begin(self, estimator, context, *, metadata=None):
-            pass
-
-        def on_fit_task_end(self, estimator, context, *, metadata=None):
-            if context.task_name == "round":
-                facts.append(metadata)
-
     X, y = two_classes()
-    model = ImportVectorMachine(max_import_points=3).set_callbacks(Recording())
+    recording = Recording("round")
+    model = ImportVectorMachine(max_import_points=3).set_callbacks(recording)
     model.fit(Listed(X, y))
-    assert [f["objective"] for f in facts] == model.objective_path_.tolist()
-    assert [f["n_import_points"] for f in facts] == [1, 2, 3]
+    assert [f["objective"] for f in recording.facts] == model.objective_path_.tolist()
+    assert [f["n_import_points"] for f in recording.facts] == [1, 2, 3]
 
 
 def test_errors():

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from recording import Recording
 from scipy.special import softmax
 from sklearn import config_context
 from sklearn.base import clone
@@ -651,35 +652,15 @@ def test_an_interruption_leaves_the_estimator_as_it_was(monkeypatch):
     np.testing.assert_array_equal(fresh.fit(X, y).dual_coef_, fitted.dual_coef_)
 
 
-class Listener:
-    """A scikit-learn callback that counts folds, and stops after some of them."""
-
-    def __init__(self, enough):
-        self.enough, self.heard = enough, []
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context, **more):
-        pass
-
-    def on_fit_task_end(self, estimator, context, *, metadata=None, **more):
-        if context.task_name == "fold":
-            self.heard.append(metadata["scores"])
-        return len(self.heard) >= self.enough
-
-
 @pytest.mark.parametrize(("enough", "told"), [(9, 4), (2, 2)])
 def test_callbacks_hear_of_folds_and_may_stop(enough, told):
     pytest.importorskip("sklearn.callback")
     X, y = data(80)
-    listener = Listener(enough)
+    recording = Recording("fold", stop_at=enough)
     alone = search_of(cv=4).fit(X, y)
-    found = search_of(cv=4).set_callbacks(listener).fit(X, y)
-    np.testing.assert_array_equal(np.column_stack(listener.heard), found.scores_)
+    found = search_of(cv=4).set_callbacks(recording).fit(X, y)
+    heard = [facts["scores"] for facts in recording.facts]
+    np.testing.assert_array_equal(np.column_stack(heard), found.scores_)
     np.testing.assert_array_equal(found.scores_, alone.scores_[:, :told])
     assert sorted(set(found.path_["fold"])) == list(range(told))
     assert found.predict(X).shape == y.shape

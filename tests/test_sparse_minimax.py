@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from recording import Recording
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import NotFittedError
@@ -942,35 +943,6 @@ def test_data_are_not_changed():
 # ------------------------------------------------------------------------------------ callbacks
 
 
-class Recording:
-    """Writes down every call; at the end of the k-th basis it raises, or asks to stop."""
-
-    def __init__(self, raise_at=None, error=KeyboardInterrupt, stop_at=None):
-        self.calls, self.raise_at, self.error, self.stop_at = [], raise_at, error, stop_at
-
-    def setup(self, estimator, context):
-        self.calls.append(("setup", context.task_name, context.task_id, None))
-
-    def teardown(self, estimator, context):
-        self.calls.append(("teardown", context.task_name, context.task_id, None))
-
-    def on_fit_task_begin(self, estimator, context, *, metadata=None):
-        self.calls.append(("begin", context.task_name, context.task_id, metadata))
-
-    def on_fit_task_end(self, estimator, context, *, metadata=None):
-        self.calls.append(("end", context.task_name, context.task_id, metadata))
-        if self.raise_at is not None and len(self.facts) >= self.raise_at:
-            raise self.error
-        return self.stop_at is not None and len(self.facts) >= self.stop_at
-
-    @property
-    def facts(self):
-        return [m for kind, task, _, m in self.calls if kind == "end" and task == "basis"]
-
-    def kinds(self, task):
-        return [kind for kind, name, _, _ in self.calls if name == task]
-
-
 @pytest.fixture
 def machine():
     """A machine that callbacks may listen to."""
@@ -982,7 +954,7 @@ def machine():
 def test_callbacks_hear_of_each_basis(machine, parameters):
     X, y = data()
     alone = clone(machine).set_params(**parameters).fit(X, y)
-    recording = Recording()
+    recording = Recording("basis")
     found = machine.set_params(**parameters).set_callbacks(recording).fit(X, y)
     assert recording.kinds("fit") == ["setup", "begin", "end", "teardown"]
     # of the model itself, not of those of the folds
@@ -997,7 +969,9 @@ def test_callbacks_hear_of_each_basis(machine, parameters):
 
 def test_a_callback_may_stop_the_growth(machine):
     X, y = data()
-    machine.set_params(cv=None, stopping=None).set_callbacks(Recording(stop_at=3)).fit(X, y)
+    machine.set_params(cv=None, stopping=None).set_callbacks(Recording("basis", stop_at=3)).fit(
+        X, y
+    )
     assert machine.n_iter_ == len(machine.bases_) == 3
     assert_same(machine, fit(X, y, n_bases=3), 0.0)
 
@@ -1008,7 +982,7 @@ def test_an_error_of_a_callback_leaves_the_estimator_as_it_was(machine, error):
     machine.set_params(cv=None, stopping=None)
     fitted = clone(machine).fit(X, y)
     for estimator in (machine, fitted):
-        recording = Recording(raise_at=2, error=error)
+        recording = Recording("basis", raise_at=2, error=error)
         before = frozen(estimator.set_callbacks(recording))
         with pytest.raises(error):
             estimator.fit(X[:, :2], np.roll(y, 7))

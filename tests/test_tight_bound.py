@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from recording import Recording
 from scipy.special import expit, logsumexp, softmax
 from sklearn import datasets
 from sklearn.base import clone
@@ -1310,36 +1311,6 @@ def test_an_interrupted_batch_leaves_the_estimator_as_it_was(monkeypatch):
 # -------------------------------------------------------------------------------------- callbacks
 
 
-class Recording:
-    """Writes down every call; raises at the end of the k-th bound, or asks to stop there."""
-
-    def __init__(self, raise_at=None, error=KeyboardInterrupt, stop_at=None):
-        self.calls, self.raise_at, self.error, self.stop_at = [], raise_at, error, stop_at
-
-    def setup(self, estimator, context):
-        self.calls.append(("setup", context.task_name, None))
-
-    def teardown(self, estimator, context):
-        self.calls.append(("teardown", context.task_name, None))
-
-    def on_fit_task_begin(self, estimator, context, *, metadata=None):
-        self.calls.append(("begin", context.task_name, metadata))
-
-    def on_fit_task_end(self, estimator, context, *, metadata=None):
-        self.calls.append(("end", context.task_name, metadata))
-        if self.raise_at is not None and len(self.costs) >= self.raise_at:
-            raise self.error
-        return self.stop_at is not None and len(self.costs) >= self.stop_at
-
-    @property
-    def costs(self):
-        """What the ends of bounds told."""
-        return [m["expected_cost"] for k, task, m in self.calls if (k, task) == ("end", "bound")]
-
-    def kinds(self, task):
-        return [kind for kind, name, _ in self.calls if name == task]
-
-
 LISTENED = {
     "two classes": (2, {}),
     "three classes": (3, {}),
@@ -1359,18 +1330,19 @@ def listened(request):
 
 def test_callbacks_hear_of_each_bound(listened):
     estimator, (X, y) = listened
-    recording = Recording()
+    recording = Recording("bound")
     estimator.set_callbacks(recording).fit(X, y)
     assert recording.kinds("fit") == ["setup", "begin", "end", "teardown"]
     inside = recording.kinds("bound")
     assert inside == ["begin", "end"] * (len(inside) // 2)
-    np.testing.assert_array_equal(recording.costs, estimator.expected_error_path_)
+    costs = [facts["expected_cost"] for facts in recording.facts]
+    np.testing.assert_array_equal(costs, estimator.expected_error_path_)
 
 
 def test_a_listener_changes_nothing(listened):
     estimator, (X, y) = listened
     alone = clone(estimator).fit(X, y)
-    estimator.set_callbacks(Recording()).fit(X, y)
+    estimator.set_callbacks(Recording("bound")).fit(X, y)
     np.testing.assert_array_equal(estimator.coef_, alone.coef_)
     assert vars(estimator).keys() - vars(alone).keys() == {"_skl_callbacks"}
 
@@ -1379,7 +1351,7 @@ def test_a_listener_changes_nothing(listened):
 def test_a_callback_may_break_a_fit(listened, error):
     estimator, (X, y) = listened
     estimator.fit(X, y)
-    recording = Recording(raise_at=1, error=error)
+    recording = Recording("bound", raise_at=1, error=error)
     estimator.set_callbacks(recording)
     before = dict(vars(estimator))
     with pytest.raises(error):
@@ -1395,7 +1367,7 @@ def test_a_callback_may_end_a_direct_descent_early(n_classes):
     X, y = data(n_classes=n_classes)
     # it did what it was asked to: that is no reason for a warning
     found = TightBoundLogisticRegression(solver="direct")
-    found.set_callbacks(Recording(stop_at=4)).fit(X, y)
+    found.set_callbacks(Recording("bound", stop_at=4)).fit(X, y)
     whole = fit(X, y, solver="direct")
     assert found.n_iter_ == 4 < whole.n_iter_
     np.testing.assert_array_equal(found.expected_error_path_, whole.expected_error_path_[:4])
@@ -1406,6 +1378,6 @@ def test_a_callback_may_end_a_direct_descent_early(n_classes):
 def test_a_callback_may_end_a_fit_early():
     pytest.importorskip("sklearn.callback")
     X, y = data()
-    found = TightBoundLogisticRegression().set_callbacks(Recording(stop_at=4)).fit(X, y)
+    found = TightBoundLogisticRegression().set_callbacks(Recording("bound", stop_at=4)).fit(X, y)
     np.testing.assert_array_equal(found.coef_, fit(X, y, n_bounds=4).coef_)
     assert found.n_iter_ == 4

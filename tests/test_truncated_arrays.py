@@ -20,6 +20,7 @@ from oracle import (
     solve_softmax,
 )
 from problems import Case, gaussian, select
+from recording import Recording
 from scipy.special import expit
 from sklearn import config_context
 from sklearn.base import clone
@@ -762,32 +763,6 @@ def test_warm_start_from_another_library_and_other_shapes():
     assert_same_coefficients(warm, without)
 
 
-class Recording:
-    """Writes down what iterations report; stops or fails at the k-th of them."""
-
-    def __init__(self, stop_at=None, error=None):
-        self.facts, self.stop_at, self.error = [], stop_at, error
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context, *, metadata=None):
-        pass
-
-    def on_fit_task_end(self, estimator, context, *, metadata=None):
-        if context.task_name != "iteration":
-            return None
-        self.facts.append(metadata)
-        if self.stop_at is None or len(self.facts) < self.stop_at:
-            return None
-        if self.error is not None:
-            raise self.error
-        return True
-
-
 def fit_with(recording, library, **parameters):
     X, y = gaussian(600, 4)()
     estimator = TruncatedLogisticRegression(**parameters)
@@ -828,7 +803,7 @@ def test_callbacks_may_stop_a_fit(library):
 @pytest.mark.parametrize("error", [RuntimeError("no"), KeyboardInterrupt()], ids=["error", "key"])
 def test_a_fit_that_fails_leaves_nothing(library, error):
     pytest.importorskip("sklearn.callback")
-    estimator, fit = fit_with(Recording(stop_at=1, error=error), library)
+    estimator, fit = fit_with(Recording(raise_at=1, error=error), library)
     before = vars(estimator).copy()
     with pytest.raises(type(error)):
         fit()

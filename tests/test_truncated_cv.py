@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from recording import Recording
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -426,34 +427,13 @@ def test_fits_that_do_not_converge_are_counted_in_one_warning():
         search.set_params(refit=False).fit(X, y)
 
 
-class Listener:
-    """A scikit-learn callback that counts folds, and stops after some of them."""
-
-    def __init__(self, enough):
-        self.enough, self.heard = enough, []
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context, **more):
-        pass
-
-    def on_fit_task_end(self, estimator, context, *, metadata=None, **more):
-        if context.task_name == "fold":
-            self.heard.append(metadata["scores"].shape)
-        return len(self.heard) >= self.enough
-
-
 @pytest.mark.parametrize(("enough", "told"), [(9, 4), (2, 2)])
 def test_callbacks_hear_of_folds_and_may_stop(enough, told):
     pytest.importorskip("sklearn.callback")
     X, y = data()
-    listener = Listener(enough)
-    search = TruncatedLogisticRegressionCV(Cs=2, cv=4).set_callbacks(listener).fit(X, y)
-    assert listener.heard == [(3, 2)] * told
+    recording = Recording("fold", stop_at=enough)
+    search = TruncatedLogisticRegressionCV(Cs=2, cv=4).set_callbacks(recording).fit(X, y)
+    assert [facts["scores"].shape for facts in recording.facts] == [(3, 2)] * told
     assert search.scores_.shape == (3, 2, told)
     assert search.predict(X).shape == y.shape
 

@@ -9,8 +9,9 @@ The rates of the dominant kernels are set against the same library's on the same
 """
 
 import argparse
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from unittest import mock
 
 import numpy as np
 from sklearn import config_context
+from threadpoolctl import threadpool_limits
 
 from benchmarks.data import covtype_binary, ijcnn1_parts
 from benchmarks.report import print_table, say, verdict, write_json
@@ -28,6 +30,7 @@ from grayzone.solvers import _device_matrix
 C, GAMMA, TOL = 10.0, 0.1, 1e-9
 ZONE = (0.3, 0.7)
 ROWS = (20_000, 40_000, 100_000)
+PARTS = ("kernel", "path", "linear")
 TARGETS = {20_000: 0.6, 40_000: 4.0, 100_000: 60.0}
 TORCHKM_SECONDS = 18.1  # its path on the same device, not converged
 PATH_ROWS, PATH_CS, FOLDS, PATH_TOL = 20_000, 50, 5, 1e-6
@@ -37,27 +40,40 @@ FEW_SUPPORT = 1 / 3
 Record = dict[str, Any]
 
 
-def main() -> None:
-    """Run the parts, print tables and write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=list(ROWS))
-    parser.add_argument("--part", choices=("kernel", "path", "linear"), nargs="+")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--output", type=Path)
-    options = parser.parse_args()
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the parts, print tables and write JSON.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Command-line arguments; those of the process by default.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.peers.gpu", description=__doc__.split("\n")[0]
+    )
+    add = parser.add_argument
+    add("--quick", action="store_true", help=f"kernels of {ROWS[0]:,} rows only")
+    add("--rows", type=int, nargs="+", help="sizes of kernel matrices")
+    add("--part", choices=PARTS, nargs="+", default=PARTS)
+    add("--threads", type=int, default=os.cpu_count(), help="of the processor")
+    add("--output", type=Path, help="where to write the JSON")
+    options = parser.parse_args(argv)
     import torch
 
-    parts = options.part or ("kernel", "path", "linear")
-    device = torch.device(options.device)
-    records: Record = {"rates": rates(device)}
-    with config_context(array_api_dispatch=True):
-        if "kernel" in parts:
-            records["kernel"] = kernels(options.rows, device, records["rates"])
-        if "path" in parts:
+    if not torch.cuda.is_available():
+        parser.error("PyTorch finds no CUDA device here")
+    sizes = options.rows or (ROWS[:1] if options.quick else ROWS)
+    device = torch.device("cuda")
+    records: Record = {"device": torch.cuda.get_device_name(device), "rates": rates(device)}
+    with threadpool_limits(limits=options.threads), config_context(array_api_dispatch=True):
+        if "kernel" in options.part:
+            records["kernel"] = kernels(sizes, device, records["rates"])
+        if "path" in options.part:
             records["path"] = path(device)
-        if "linear" in parts:
+        if "linear" in options.part:
             records["linear"] = linear(device)
     write_json("gpu", records, options.output)
+    return 0
 
 
 def rates(device: Any) -> dict[str, float]:
@@ -94,7 +110,7 @@ def best(work: Callable[[], Any], rounds: int, warm_up: int = 1) -> float:
     return min(times[warm_up:])
 
 
-def kernels(sizes: list[int], device: Any, known: dict[str, float]) -> list[Record]:
+def kernels(sizes: Sequence[int], device: Any, known: dict[str, float]) -> list[Record]:
     """Full and truncated likelihood on covtype, and on ijcnn1, where few rows are support."""
     problems = [("covtype", n, *covtype_binary(n)) for n in sizes]
     few = ijcnn1_parts(40_000)
@@ -269,4 +285,4 @@ def linear(device: Any) -> list[Record]:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,9 +15,11 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from grayzone._compat import moved
 from grayzone._validation import as_labels, as_numpy
-from grayzone.blocks._source import Block, HeldSource, Source, Sums
+from grayzone.blocks._source import Block, HeldSource, Source, Sums, added
 
 Array = Any
+
+_PIECE = 2**20  # entries of the rows that a task is given at a time: 8 MB of double precision
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,26 @@ class _Encoded:
     task: Callable[[Rows], Sums]
 
     def __call__(self, block: Block) -> Sums:
-        return self.task(encoded(block, self.classes, self.factors))
+        parts = (encoded(part, self.classes, self.factors) for part in _pieces(block))
+        return added(self.task(rows) for rows in parts)
+
+
+def _pieces(block: Block) -> Iterator[Block]:
+    """Cut a block into pieces that stay in the cache while a task goes over them many times.
+
+    They are in double precision, in which sums are computed. Blocks that are sparse, or elsewhere
+    than in this memory, are given as they are.
+    """
+    X, y, weight, first = block
+    if not is_numpy_array(X):
+        yield block
+        return
+    # not so few that sums of the size of the features squared would take longer than the rows
+    step = max(_PIECE // max(1, X.shape[1]), 4 * X.shape[1], 1)
+    for a in range(0, X.shape[0], step):
+        here = slice(a, a + step)
+        own = None if weight is None else weight[here]
+        yield Block(X[here].astype(np.float64, copy=False), y[here], own, first + a)
 
 
 def encoded(block: Block, classes: Array, factors: Array) -> Rows:

@@ -42,6 +42,7 @@ _DENSITY = 0.01  # share of rows that tells how dense they are around the kink
 _CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
 _INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
 _WORTH_CERTIFYING = 100.0  # last decrease, in units of the tolerance, that may be the last
+_HOPELESS = 2.0  # part of a gap, in units of the tolerance, that makes it not worth computing
 _BALANCED = 1e-13  # distance of factors from one that is nothing but rounding
 _LIVELY = 0.5  # change of a margin from which a second-order model of the loss is too crude
 _JOINS = 2  # times that misjudged rows may join the near ones in a step
@@ -318,6 +319,7 @@ class _Descent:
         if labelled.n_rows > self.most:
             self.sample = frame.problem(draw_sample(labelled, self.most // 2).rows)
         self.best: BlockSolution | None = None
+        self.certified: Array | None = None  # the last coefficients that were certified
         self.began = time.perf_counter()
 
     def run(self, start: Array | None, max_iter: int) -> BlockSolution:
@@ -359,7 +361,7 @@ class _Descent:
                 if status is not Status.CONVERGED:
                     status = Status.STOPPED if stop else Status.STALLED
                 break
-        if self.best is None:
+        if self.certified is not point.coef:
             self._certify(point, n_iter, at_last=True)
         assert self.best is not None
         return self.best._replace(status=status, n_iter=n_iter)
@@ -571,12 +573,10 @@ class _Descent:
         exact = point.step is not None and self.sample is None
         if not (worth or exact or at_last):
             return False
-        found = self._certificate(point, self._read_off(point))
-        held = point.step is not None and point.step.near is not None
-        if found.gap > self.tol and held and self.frame.has_kinks:
-            assert point.step is not None
-            raw = self._certificate(point, point.step.multipliers)
-            found = raw if raw.gap < found.gap else found
+        found = self._best_certificate(point, needed=exact or at_last)
+        if found is None:
+            return False
+        self.certified = point.coef
         if self.best is None or found.gap < self.best.gap:
             self.best = found
         if self.callback is None:
@@ -584,6 +584,36 @@ class _Descent:
         seconds = time.perf_counter() - self.began
         record = Record(n_iter, found.objective, found.gap, point.look["n_far"], seconds)
         return bool(self.callback(record))
+
+    def _best_certificate(self, point: _Point, needed: bool) -> BlockSolution | None:
+        """Certify by the multipliers read off and, if that is not enough, by those of the step.
+
+        None where the force on the slopes, which is known without a reading, is too large already.
+        """
+        choices, best = [self._read_off(point)], None
+        if point.step is not None and point.step.near is not None and self.frame.has_kinks:
+            choices.append(point.step.multipliers)
+        for multipliers in choices:
+            if not needed and self._pull_gap(point, multipliers) > _HOPELESS * self.tol:
+                continue
+            found = self._certificate(point, multipliers)
+            best = found if best is None or found.gap < best.gap else best
+            if best.gap <= self.tol:
+                break
+        return best
+
+    def _pull_gap(self, point: _Point, multipliers: Array | None) -> float:
+        """Part of the relative gap that is due to the slopes, before classes are balanced."""
+        rest, near = point.look["rest"], None if point.step is None else point.step.near
+        if near is not None:
+            duals = near.margins.pull(near.design.scores(point.coef), multipliers)
+            rest = rest + near.design.gradient(near.weight[:, None] * duals)
+        return self._force(point.coef, rest) / point.value if point.value > 0 else inf
+
+    def _force(self, coef: Array, rest: Array) -> float:
+        """(lambda / 2) |w - w(a)|^2, from the pull of all rows."""
+        force = (rest + self._ridge(coef)[1])[:, : self.n_features]
+        return 0.5 * float(array_namespace(force).sum(force * force)) / self.frame.penalty
 
     def _read_off(self, point: _Point) -> Array | None:
         if point.step is None or point.step.near is None:
@@ -614,8 +644,7 @@ class _Descent:
             distance = near.margins.fenchel_young(near.loss, scores, duals)
             gap += float(array_namespace(distance).sum(near.weight * distance))
             rest = rest + near.design.gradient(near.weight[:, None] * duals)
-        force = (rest + self._ridge(coef)[1])[:, : self.n_features]
-        gap += 0.5 * float(array_namespace(force).sum(force * force)) / self.frame.penalty
+        gap += self._force(coef, rest)
         relative = gap / point.value if point.value > 0 else inf
         return BlockSolution(
             coef, point.value, relative, Status.MAX_ITER, 0, held, multipliers, scale

@@ -186,7 +186,7 @@ def test_blocks_give_every_row_once_each_time(kind, data, tmp_path):
 def test_tasks_are_given_pieces_of_blocks(dtype, data, tmp_path, few_held, monkeypatch):
     X, y, weight = data
     X = X.astype(dtype)
-    monkeypatch.setattr(_labelled, "_PIECE", 70 * D)
+    monkeypatch.setattr(Source, "at_a_time", 70 * D)
     seen = []
 
     def task(rows):

@@ -27,7 +27,7 @@ from grayzone import TruncatedLogisticRegression
 from grayzone.solvers._frame import MOST_HELD
 
 TILES, CHUNKS = 10, 40
-ROUNDS, QUICK_ROUNDS, QUICK_ROWS = 3, 1, 100_000
+ROUNDS, QUICK_ROUNDS, QUICK_ROWS = 5, 1, 100_000
 ZONES: dict[str, Any] = {"full likelihood": None, "zone .3–.7": (0.3, 0.7)}
 # relative gaps that are asked for where coefficients are compared, near the least that can be had:
 # distances go with the square root

@@ -106,6 +106,10 @@ class DaskSource(Source):
     ('census', True, True)
     """
 
+    at_a_time = (
+        2**18
+    )  # less than for threads: processes share memory's bandwidth and no interpreter
+
     def __init__(self, X: Any, y: Any, weight: Any = None) -> None:
         if is_dask_frame(X):
             check_numeric(X._meta, "X")

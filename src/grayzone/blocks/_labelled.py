@@ -19,8 +19,6 @@ from grayzone.blocks._source import Block, HeldSource, Source, Sums, added
 
 Array = Any
 
-_PIECE = 2**20  # entries of the rows that a task is given at a time: 8 MB of double precision
-
 
 @dataclass(frozen=True)
 class Rows:
@@ -67,7 +65,7 @@ class LabelledBlocks:
         """Sum a task over all blocks of rows with codes and weights."""
         if isinstance(self.source, HeldSource):
             return task(self.held)
-        return self.source.reduce(_Encoded(self.classes, self.factors, task))
+        return self.source.reduce(_Encoded(self.classes, self.factors, self.source.at_a_time, task))
 
     @cached_property
     def held(self) -> Rows:
@@ -167,14 +165,16 @@ class _Encoded:
 
     classes: Array
     factors: Array
+    at_a_time: int
     task: Callable[[Rows], Sums]
 
     def __call__(self, block: Block) -> Sums:
-        parts = (encoded(part, self.classes, self.factors) for part in _pieces(block))
+        pieces = _pieces(block, self.at_a_time)
+        parts = (encoded(piece, self.classes, self.factors) for piece in pieces)
         return added(self.task(rows) for rows in parts)
 
 
-def _pieces(block: Block) -> Iterator[Block]:
+def _pieces(block: Block, at_a_time: int) -> Iterator[Block]:
     """Cut a block into pieces that stay in the cache while a task goes over them many times.
 
     They are in double precision, in which sums are computed. Blocks that are sparse, or elsewhere
@@ -185,7 +185,7 @@ def _pieces(block: Block) -> Iterator[Block]:
         yield block
         return
     # not so few that sums of the size of the features squared would take longer than the rows
-    step = max(_PIECE // max(1, X.shape[1]), 4 * X.shape[1], 1)
+    step = max(at_a_time // max(1, X.shape[1]), 4 * X.shape[1], 1)
     for a in range(0, X.shape[0], step):
         here = slice(a, a + step)
         own = None if weight is None else weight[here]

@@ -38,6 +38,8 @@ class Source(ABC):
     n_features: int
     feature_names: Array | None = None
     has_labels: bool = True  # without them, rows can be predicted for only
+    # entries of the rows that a task is given at a time, where threads share one interpreter: 8 MB
+    at_a_time: int = 2**20
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:

@@ -90,11 +90,11 @@ def _slopes(problem: Problem, u: Array, held: Held | None) -> Array:
     return problem.loss.slope(u)
 
 
-def near_kink(problem: Problem, held: Held) -> Array:
-    """Tell which rows a solve held."""
+def near_kink(problem: Problem, held: Held, scores: Array | None = None) -> Array:
+    """Tell which rows a solve held; ``scores`` are those at its coefficients, if known."""
     if held.rounded:
         return problem.weight < 0
-    scores = problem.design.scores(held.coef)
+    scores = problem.design.scores(held.coef) if scores is None else scores
     near = _in_band(problem, scores, held.band)
     for change, least in held.changes:
         moved = problem.design.scores(change)
@@ -196,7 +196,7 @@ class _Join:
         scores = problem.design.scores(self.held.coef)
         moved = problem.design.scores(self.change)
         wrong = _misjudged(problem, scores, moved, self.held.lively) > self.least
-        wrong = wrong & ~near_kink(problem, self.held)
+        wrong = wrong & ~near_kink(problem, self.held, scores)
         u = problem.margins.margin(scores)
         H, g = _second_order(
             problem, scores, u, xp.nonzero(wrong & (u > problem.loss.floor))[0], None
@@ -482,7 +482,7 @@ class _Descent:
         held = Held(point.coef, point.band, self.frame.is_uniform)
         step = self._solved(point, near, Quadratic(H, g), held, None)
         for _ in range(_JOINS):
-            least = self._least_misjudged(point, step.change)
+            least = self._least_misjudged(point, step.change, held)
             if least is None:
                 break
             found = self.labelled.reduce(_Join(self.frame, held, step.change, least))
@@ -495,10 +495,11 @@ class _Descent:
             step = self._solved(point, near, Quadratic(H, g), held, step.change)
         return step
 
-    def _least_misjudged(self, point: _Point, change: Array) -> float | None:
+    def _least_misjudged(self, point: _Point, change: Array, held: Held) -> float | None:
         """By how much a row has to be misjudged to join: so much that these are not too many.
 
-        None where rows move so little that none can be, by the sample.
+        None where rows move so little that none can be, by the sample; or, once rows have joined,
+        where the sample has no other one that is.
         """
         if self.sample is None:
             return None
@@ -509,6 +510,10 @@ class _Descent:
         if most <= 0.1 * _LIVELY and not (self.frame.has_kinks and most > 0.5 * point.band):
             return None
         amount = _misjudged(self.sample, scores, moved, self.frame.is_uniform)
+        if held.changes:
+            others = (amount > 0) & ~near_kink(self.sample, held, scores)
+            if not bool(xp.any(others)):
+                return None
         return _quantile(amount, 1.0 - min(1.0, 0.5 * self.most / self.labelled.n_rows))
 
     def _solved(
@@ -542,9 +547,10 @@ class _Descent:
         if not isfinite(point.band):
             return interior_point(near, model, scores, tol=tol)
         width = max(point.band, 1e-8)
-        if start is None:
-            smooth = replace(near, loss=SmoothedLogistic(near.loss, width))
-            start = smooth_newton(smooth, model, scores, tol=tol).change
+        if start is not None:  # where rows have joined, which may be anywhere
+            return interior_point(near, model, scores, tol=tol, start=start)
+        smooth = replace(near, loss=SmoothedLogistic(near.loss, width))
+        start = smooth_newton(smooth, model, scores, tol=tol).change
         tau = min(1.0, _CENTRAL * width)
         return interior_point(near, model, scores, tol=tol, start=start, tau=tau)
 

@@ -190,8 +190,12 @@ def test_tasks_are_given_pieces_of_blocks(dtype, data, tmp_path, few_held, monke
     seen = []
 
     def task(rows):
-        seen.append((rows.first, len(rows.codes), rows.X.dtype))
-        return {"X": rows.X.T @ rows.X, "weight": rows.weight.sum(), "codes": [rows.codes]}
+        seen.append((rows.first, len(rows.codes), rows.X.dtype, rows.design().X.dtype))
+        return {
+            "X": rows.X.T.astype(float) @ rows.X,
+            "weight": rows.weight.sum(),
+            "codes": [rows.codes],
+        }
 
     source = npy(tmp_path, X, y, weight)
     monkeypatch.setattr(_source, "n_workers", lambda: 1)  # so that pieces come one by one
@@ -199,10 +203,11 @@ def test_tasks_are_given_pieces_of_blocks(dtype, data, tmp_path, few_held, monke
     np.testing.assert_allclose(sums["X"], X.T.astype(float) @ X.astype(float), rtol=1e-12)
     assert sums["weight"] == pytest.approx(weight.sum())
     np.testing.assert_array_equal(np.concatenate(sums["codes"]), y)
-    firsts, lengths, kinds = zip(*seen, strict=True)
+    firsts, lengths, kinds, summed = zip(*seen, strict=True)
     assert max(lengths) == 70
     assert firsts == tuple(np.cumsum([0, *lengths[:-1]]))
-    assert set(kinds) == {np.dtype(np.float64)}
+    assert set(kinds) == {np.dtype(dtype)}
+    assert set(summed) == {np.dtype(np.float64)}
     assert_same_model(tight().fit(X, y, weight), tight().fit(source))
 
 

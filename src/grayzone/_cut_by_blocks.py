@@ -18,7 +18,6 @@ from grayzone._operating_point import Target, _allowed
 from grayzone._validation import as_numpy
 from grayzone.blocks._labelled import LabelledBlocks, Rows
 from grayzone.blocks._source import Sums
-from grayzone.designs import as_design
 
 Array = Any
 
@@ -209,6 +208,6 @@ class _Neighbours:
 def _scored(rows: Rows, coef: Array) -> tuple[Array, Array, Array]:
     """Scores of rows, and weights of those of either class."""
     xp = array_namespace(rows.weight)
-    scores = as_design(rows.X).scores(coef)[:, 0]
+    scores = rows.design().scores(coef)[:, 0]
     positive = rows.codes == 1
     return scores, xp.where(positive, rows.weight, 0.0), xp.where(positive, 0.0, rows.weight)

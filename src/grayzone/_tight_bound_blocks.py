@@ -16,7 +16,7 @@ from grayzone._operating_point import Target
 from grayzone._part_of_blocks import PartOfBlocks, split_blocks
 from grayzone.blocks._labelled import LabelledBlocks, Rows, label_blocks
 from grayzone.blocks._source import Source, Sums
-from grayzone.designs import Design, as_design
+from grayzone.designs import Design
 from grayzone.solvers.constrained_by_blocks import ClassLimit, constrain_by_blocks
 from grayzone.solvers.policy import policy_of
 from grayzone.solvers.policy_by_blocks import (
@@ -206,7 +206,7 @@ class _Paid:
 
     def __call__(self, rows: Rows) -> Sums:
         xp = array_namespace(rows.weight)
-        design, costs = as_design(rows.X, self.fit_intercept), per_row(self.costs, rows)
+        design, costs = rows.design(self.fit_intercept), per_row(self.costs, rows)
         known = xp.arange(self.costs.shape[1], device=device(rows.codes))
         paid = []
         for coef in self.coefs:

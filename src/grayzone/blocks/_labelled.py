@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from grayzone._compat import moved
 from grayzone._validation import as_labels, as_numpy
 from grayzone.blocks._source import Block, HeldSource, Source, Sums, added
+from grayzone.designs import Design, as_design
 
 Array = Any
 
@@ -28,6 +29,11 @@ class Rows:
     codes: Array  # (n,) int64
     weight: Array  # (n,) float64
     first: int
+
+    def design(self, fit_intercept: bool = True) -> Design:
+        """Give the rows as a design, in double precision where they are pieces in this memory."""
+        X = self.X.astype(np.float64, copy=False) if is_numpy_array(self.X) else self.X
+        return as_design(X, fit_intercept)
 
     def take(self, places: Array) -> Rows:
         """Give these rows; ``first`` says nothing any more."""
@@ -177,8 +183,7 @@ class _Encoded:
 def _pieces(block: Block, at_a_time: int) -> Iterator[Block]:
     """Cut a block into pieces that stay in the cache while a task goes over them many times.
 
-    They are in double precision, in which sums are computed. Blocks that are sparse, or elsewhere
-    than in this memory, are given as they are.
+    Blocks that are sparse, or elsewhere than in this memory, are given as they are.
     """
     X, y, weight, first = block
     if not is_numpy_array(X):
@@ -189,7 +194,7 @@ def _pieces(block: Block, at_a_time: int) -> Iterator[Block]:
     for a in range(0, X.shape[0], step):
         here = slice(a, a + step)
         own = None if weight is None else weight[here]
-        yield Block(X[here].astype(np.float64, copy=False), y[here], own, first + a)
+        yield Block(X[here], y[here], own, first + a)
 
 
 def encoded(block: Block, classes: Array, factors: Array) -> Rows:

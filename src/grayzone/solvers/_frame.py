@@ -12,7 +12,6 @@ from array_api_compat import array_namespace, device
 from grayzone._compat import moved
 from grayzone.blocks._labelled import LabelledBlocks, Rows
 from grayzone.blocks._source import Sums
-from grayzone.designs import as_design
 from grayzone.losses import Margins, SignedMargin, SoftmaxMargin, TruncatedLogistic
 from grayzone.solvers._problem import Problem
 
@@ -67,7 +66,7 @@ class Frame:
         """Give the part of the problem that these rows are."""
         xp = array_namespace(rows.codes)
         floors = xp.take(moved(self.floors, rows.weight), rows.codes)
-        design = as_design(rows.X, self.fit_intercept)
+        design = rows.design(self.fit_intercept)
         margins, weight = self._margins(rows), rows.weight
         if self.beyond is not None:
             u = margins.margin(design.scores(self.beyond))
@@ -98,7 +97,7 @@ class Gathered(NamedTuple):
 
 
 def gather(parts: list[Gathered], like: Array, n_features: int) -> Gathered:
-    """Put gathered rows together, in their order."""
+    """Put gathered rows together, in their order and in double precision."""
     xp = array_namespace(like)
     place = device(like)
     if not parts:
@@ -106,25 +105,25 @@ def gather(parts: list[Gathered], like: Array, n_features: int) -> Gathered:
         numbers = xp.zeros((0,), dtype=xp.int64, device=place)
         X = xp.zeros((0, n_features), dtype=xp.float64, device=place)
         return Gathered(Rows(X, numbers, empty, 0), numbers)
-    if len(parts) == 1:
-        return parts[0]
     rows = Rows(
-        xp.concat([p.rows.X for p in parts]),
-        xp.concat([p.rows.codes for p in parts]),
-        xp.concat([p.rows.weight for p in parts]),
+        xp.astype(_joined([p.rows.X for p in parts]), xp.float64, copy=False),
+        _joined([p.rows.codes for p in parts]),
+        _joined([p.rows.weight for p in parts]),
         0,
     )
-    return Gathered(rows, xp.concat([p.numbers for p in parts]))
+    return Gathered(rows, _joined([p.numbers for p in parts]))
+
+
+def _joined(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else array_namespace(*parts).concat(parts)
 
 
 def picked(rows: Rows, places: Array) -> list[Gathered]:
-    """Gather these rows of a block, in double precision."""
+    """Gather these rows of a block, in its own precision: they may have far to go."""
     if places.shape[0] == 0:
         return []
-    xp = array_namespace(rows.codes)
     some = rows.take(places)
     X = some.X.toarray() if sp.issparse(some.X) else some.X
-    X = X if X.dtype == xp.float64 else xp.astype(X, xp.float64)
     return [Gathered(Rows(X, some.codes, some.weight, rows.first), rows.first + places)]
 
 

@@ -22,7 +22,7 @@ from array_api_compat import array_namespace, device
 from grayzone._compat import moved
 from grayzone.blocks._labelled import LabelledBlocks, Rows
 from grayzone.blocks._source import Sums
-from grayzone.designs import Design, as_design
+from grayzone.designs import Design
 from grayzone.losses import output_pairs
 from grayzone.solvers import policy as in_memory
 from grayzone.solvers._linalg import descend, factorise
@@ -71,7 +71,7 @@ class PolicyFrame:
 
     def design(self, rows: Rows) -> Design:
         """Give what scores of rows are linear in."""
-        return as_design(rows.X, self.fit_intercept)
+        return rows.design(self.fit_intercept)
 
     def amounts(self, rows: Rows) -> Array:
         """Rewards (n, A) of rows, with their weights."""

@@ -553,6 +553,7 @@ def test_products_and_systems_of_kernel_values(room, library, monkeypatch):
 def test_blocked_factor(size, panel, inverted, library, monkeypatch):
     monkeypatch.setattr(_device_matrix, "_PANEL", panel)
     monkeypatch.setattr(_device_matrix, "_INVERTED", inverted)
+    monkeypatch.setattr(_device_matrix, "_INVERTED_OFTEN", 2 * inverted)
     monkeypatch.setattr(_device_matrix, "_WHOLE", 0)
     rng = np.random.default_rng(size)
     A = rng.normal(size=(size, size))
@@ -561,10 +562,12 @@ def test_blocked_factor(size, panel, inverted, library, monkeypatch):
     lower = np.tril(as_numpy(_device_matrix._cholesky(there(library, given))))
     np.testing.assert_allclose(lower, np.linalg.cholesky(matrix), rtol=1e-9, atol=1e-11)
     rhs = rng.normal(size=(size, 2))
-    solved = as_numpy(KernelSystem(there(library, given)).solve(there(library, rhs)))
     # backward stable: the error is that of the condition number
     accuracy = 1e-14 * np.linalg.cond(matrix) * np.abs(np.linalg.solve(matrix, rhs)).max()
-    np.testing.assert_allclose(solved, np.linalg.solve(matrix, rhs), rtol=0.0, atol=accuracy)
+    for often in (False, True):
+        system = KernelSystem(there(library, given), often)
+        solved = as_numpy(system.solve(there(library, rhs)))
+        np.testing.assert_allclose(solved, np.linalg.solve(matrix, rhs), rtol=0.0, atol=accuracy)
 
 
 @BOTH
@@ -574,6 +577,7 @@ def test_no_memory_for_a_second_matrix_means_panels(library, monkeypatch):
     expected = fit_case(library, case)
     monkeypatch.setattr(_device_matrix, "_PANEL", 7)
     monkeypatch.setattr(_device_matrix, "_INVERTED", 11)
+    monkeypatch.setattr(_device_matrix, "_INVERTED_OFTEN", 17)
     monkeypatch.setattr(_device_matrix, "_WHOLE", 0)
     found = fit_case(library, case)
     np.testing.assert_array_equal(as_numpy(found.support_), as_numpy(expected.support_))

@@ -21,7 +21,8 @@ from grayzone.solvers.features import indefinite
 Array = Any
 
 _PANEL = 4096  # columns of a panel, whose own factor is found by the library
-_INVERTED = 1024  # rows of the diagonal blocks that are inverted for solving
+# rows of the diagonal blocks that are inverted for solving: once, or many times
+_INVERTED, _INVERTED_OFTEN = 1024, 2048
 _WHOLE = 46_000  # rows up to which the library factorises at once: beyond, its indices overflow
 _TILE = 2**27  # entries of the largest temporary matrix beside the system, 1 GB
 _TRACE = 1e-6  # of the diagonal: negative eigenvalues of that size are rounding errors
@@ -75,7 +76,7 @@ def check_memory(n_rows: int, like: Array, matrices: int = 1) -> None:
 def system_bytes(n_rows: int, matrices: int = 1) -> float:
     """Bytes that a system of so many rows takes, with all that is needed beside it."""
     square = 8.0 * n_rows**2
-    beside = min(8.0 * n_rows * (2 * _PANEL + _INVERTED), square)
+    beside = min(8.0 * n_rows * (2 * _PANEL + _INVERTED_OFTEN), square)
     return matrices * square + beside + min(_SPARE, 16.0 * square + 1e7)
 
 
@@ -130,31 +131,37 @@ class KernelValues:
         X = self.X
         return _filled(self.kernel, xp.take(X, some, axis=0), xp.take(X, others, axis=0))
 
-    def system(self, places: Array, root: Array, penalty: float) -> KernelSystem:
-        """Factorise lambda I + D K D on the rows at places, D having the diagonal ``root``."""
+    def system(
+        self, places: Array, root: Array, penalty: float, often: bool = False
+    ) -> KernelSystem:
+        """Factorise lambda I + D K D on the rows at places, D having the diagonal ``root``.
+
+        ``often`` says that the system will be solved many times.
+        """
         xp, m = array_namespace(root), root.shape[0]
         whole = m == self.X.shape[0]
         if self.kept is None:
             X = self.X if whole else xp.take(self.X, places, axis=0)
-            return KernelSystem(_built(self.kernel, X, root, penalty))
+            return KernelSystem(_built(self.kernel, X, root, penalty), often)
         K = self.kept if whole else self.between(places, places)
-        return KernelSystem(scaled(K, root, penalty))
+        return KernelSystem(scaled(K, root, penalty), often)
 
 
 class KernelSystem:
     """The factor of a positive definite matrix, of which only the lower triangle is read.
 
-    The matrix is overwritten.
+    The matrix is overwritten. Larger blocks are inverted if it is to be solved ``often``.
     """
 
-    def __init__(self, matrix: Array) -> None:
+    def __init__(self, matrix: Array, often: bool = False) -> None:
+        self._size = _INVERTED_OFTEN if often else _INVERTED
         try:
             self._lower = _cholesky(matrix)
         except Exception as error:  # each array library raises its own here
             if "memory" in str(error).lower():
                 raise
             raise indefinite("its matrix has no Cholesky factor") from error
-        self._inverses = _diagonal_inverses(self._lower)
+        self._inverses = _diagonal_inverses(self._lower, self._size)
 
     def solve(self, rhs: Array) -> Array:
         """Solve for right-hand sides (m, k), which are overwritten."""
@@ -164,7 +171,7 @@ class KernelSystem:
         """Solve with the lower factor, in the place of the right-hand sides."""
         xp, m, L = array_namespace(rhs), rhs.shape[0], self._lower
         for k, inverse in enumerate(self._inverses):
-            a, b = k * _INVERTED, min(m, (k + 1) * _INVERTED)
+            a, b = k * self._size, min(m, (k + 1) * self._size)
             left = rhs[a:b, :] - xp.matmul(L[a:b, :a], rhs[:a, :])
             rhs[a:b, :] = xp.matmul(inverse, left)
         return rhs
@@ -173,7 +180,7 @@ class KernelSystem:
         """Solve with the transposed factor, in the place of the right-hand sides."""
         xp, m, L = array_namespace(rhs), rhs.shape[0], self._lower
         for k in range(len(self._inverses) - 1, -1, -1):
-            a, b = k * _INVERTED, min(m, (k + 1) * _INVERTED)
+            a, b = k * self._size, min(m, (k + 1) * self._size)
             left = rhs[a:b, :] - xp.matmul(L[b:, a:b].T, rhs[b:, :])
             rhs[a:b, :] = xp.matmul(self._inverses[k].T, left)
         return rhs
@@ -237,16 +244,16 @@ def _cholesky(B: Array) -> Array:
     return B
 
 
-def _diagonal_inverses(L: Array) -> list[Array]:
+def _diagonal_inverses(L: Array, size: int) -> list[Array]:
     xp, m = array_namespace(L), L.shape[0]
-    whole = m // _INVERTED
-    starts = [k * _INVERTED for k in range(whole)]
+    whole = m // size
+    starts = [k * size for k in range(whole)]
     inverses: list[Array] = []
     if whole:
-        stacked = xp.stack([L[a : a + _INVERTED, a : a + _INVERTED] for a in starts])
+        stacked = xp.stack([L[a : a + size, a : a + size] for a in starts])
         inverses = list(xp.unstack(inverse_of_lower(stacked)))
-    if whole * _INVERTED < m:
-        inverses.append(inverse_of_lower(L[whole * _INVERTED :, whole * _INVERTED :]))
+    if whole * size < m:
+        inverses.append(inverse_of_lower(L[whole * size :, whole * size :]))
     return inverses
 
 

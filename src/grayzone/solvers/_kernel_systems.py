@@ -48,12 +48,14 @@ class Factor:
     and a solution cost a hundredth of a factor.
     """
 
-    def __init__(self, values: KernelValues, penalty: float, model: SlopeModel) -> None:
+    def __init__(
+        self, values: KernelValues, penalty: float, model: SlopeModel, often: bool = False
+    ) -> None:
         xp = array_namespace(model.weight)
         self.values, self.penalty, self.weight = values, penalty, model.weight
         self.places = xp.nonzero(model.used)[0]
         self.root = xp.sqrt(xp.take(model.weight, self.places))
-        self.system = values.system(self.places, self.root, penalty)
+        self.system = values.system(self.places, self.root, penalty, often)
         self.per_intercept: Array | None = None
 
     def _precondition(self, r: Array) -> Array:
@@ -138,7 +140,7 @@ class Bordered:
         self.penalty, self.core, self.border, self.omega = penalty, core, border, model.omega
         self.inside, self.outside = xp.nonzero(core)[0], xp.nonzero(border)[0]
         self.root = xp.sqrt(xp.take(model.weight, self.inside))
-        self.system = values.system(self.inside, self.root, penalty)
+        self.system = values.system(self.inside, self.root, penalty, often=True)
         across = values.between(self.inside, self.outside)
         across *= self.root[:, None]
         self.across = self.system.forward(across)

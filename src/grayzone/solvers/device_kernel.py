@@ -308,7 +308,7 @@ class _Newton:
 
     def _factorised(self, model: SlopeModel) -> Array:
         self.factor = None  # first, for there may be room for one only
-        self.factor = Factor(self.rows.values, self.rows.penalty, model)
+        self.factor = Factor(self.rows.values, self.rows.penalty, model, often=not self.has_kinks)
         return self.factor.solved(model)
 
     def _with_border(self, point: _Point, model: SlopeModel, loss: _Rounded, log: Array) -> Array:

@@ -144,7 +144,7 @@ def kernels(sizes: Sequence[int], device: Any, known: dict[str, float]) -> list[
 
 
 def kernel_fit(name: str, n: int, X: np.ndarray, y: np.ndarray, zone: Any, device: Any) -> Record:
-    """Fit twice, thrice where that is quick, and once more with a clock on the factors."""
+    """Fit with a clock on the factors and, where that is quick, twice more without."""
     import torch
 
     rows = torch.asarray(X, dtype=torch.float64, device=device)

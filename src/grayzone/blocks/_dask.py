@@ -1,4 +1,4 @@
-"""Rows on a cluster: tasks travel to the workers, and only their sums come back."""
+"""Rows on a cluster: tasks travel to the workers, and sums and a bounded number of rows back."""
 
 from __future__ import annotations
 
@@ -106,9 +106,8 @@ class DaskSource(Source):
     ('census', True, True)
     """
 
-    at_a_time = (
-        2**18
-    )  # less than for threads: processes share memory's bandwidth and no interpreter
+    # 2 MB: processes share the cache, but no interpreter that many small pieces would keep busy
+    at_a_time = 2**18
 
     def __init__(self, X: Any, y: Any, weight: Any = None) -> None:
         if is_dask_frame(X):

@@ -141,6 +141,7 @@ class ChangedSource(Source):
 
     def __init__(self, base: Source, change: Callable[[Block], Block], n_features: int) -> None:
         self.base, self.change, self.n_features = base, change, n_features
+        self.at_a_time = base.at_a_time
 
     def blocks(self) -> Iterator[Block]:
         """Read the blocks, and change them."""

@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.data import Split, covtype_ordered, ijcnn1_ordered, mnist
 from benchmarks.report import RESULTS, graded, print_table, say, show_figure, verdict, write_json
-from grayzone.designs import as_design
-from grayzone.solvers.policy import PolicyProblem, fit_targets, majorise, policy_of
+from grayzone.numerics.designs import as_design
+from grayzone.solvers.policy.policy import PolicyProblem, fit_targets, majorise, policy_of
 
 BOUNDS, QUICK_BOUNDS = 60, 6
 QUICK_ROWS = 2_000

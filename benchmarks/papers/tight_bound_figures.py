@@ -29,8 +29,7 @@ from benchmarks.report import (
     verdict,
     write_json,
 )
-from grayzone import TightBoundLogisticRegression
-from grayzone.tight_bound_curve import roc_by_costs
+from grayzone import TightBoundLogisticRegression, roc_by_costs
 
 TRAIN_ROWS, TEST_ROWS, SPLITS, PLANES = 1_000, 20_000, 10, 100
 BOUNDS = (1, 10)

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.data import covtype_binary
 from benchmarks.report import measure, print_table, say, verdict, write_json
 from grayzone import TruncatedLogisticRegression
-from grayzone.solvers._frame import MOST_HELD
+from grayzone.solvers.truncated.frame import MOST_HELD
 
 TILES, CHUNKS = 10, 40
 ROUNDS, QUICK_ROUNDS, QUICK_ROWS = 5, 1, 100_000
@@ -163,7 +163,7 @@ class Cluster:
 
     def fit(self, X: Any, y: Any, zone: Any, tol: float = 1e-6) -> Record:
         """Fit on the workers, and tell how long sums took."""
-        from grayzone.blocks import DaskSource
+        from grayzone.sources import DaskSource
 
         with self.client.as_current():
             source, spent = DaskSource(X, y), 0.0
@@ -182,7 +182,7 @@ class Cluster:
 
     def traffic(self, X: Any, y: Any, zone: Any) -> list[Moved]:
         """Fit once more, and count the bytes of each reading."""
-        from grayzone.blocks import DaskSource
+        from grayzone.sources import DaskSource
 
         with self.client.as_current():
             source, between = DaskSource(X, y), list[int]()

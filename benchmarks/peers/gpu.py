@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.data import covtype_binary, ijcnn1_parts
 from benchmarks.report import print_table, say, verdict, write_json
 from grayzone import TruncatedLogisticRegression, TruncatedLogisticRegressionCV
-from grayzone.solvers import _device_matrix
+from grayzone.solvers.kernel import device_matrix
 
 C, GAMMA, TOL = 10.0, 0.1, 1e-9
 ZONE = (0.3, 0.7)
@@ -182,7 +182,7 @@ def clocked() -> Iterator[list[tuple[float, float]]]:
     import torch
 
     clock: list[tuple[float, float]] = []
-    plain = _device_matrix._cholesky
+    plain = device_matrix._cholesky
 
     def timed(B: Any) -> Any:
         torch.cuda.synchronize()
@@ -192,7 +192,7 @@ def clocked() -> Iterator[list[tuple[float, float]]]:
         clock.append((B.shape[0] ** 3 / 3, time.perf_counter() - began))
         return factor
 
-    with mock.patch.object(_device_matrix, "_cholesky", timed):
+    with mock.patch.object(device_matrix, "_cholesky", timed):
         yield clock
 
 

@@ -33,7 +33,7 @@ from grayzone import (
     TightBoundLogisticRegression,
     TruncatedLogisticRegression,
 )
-from grayzone.blocks import open_npy
+from grayzone.sources import open_npy
 
 ROWS, QUICK_ROWS, FEATURES = 20_000_000, 1_000_000, 54
 MADE_AT_A_TIME = 100_000  # rows, each lot with a seed of its own

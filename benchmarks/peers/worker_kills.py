@@ -113,7 +113,7 @@ def made(n_rows: int) -> Any:
 
 def fit(X: Any, y: Any) -> Record:
     """Fit once."""
-    from grayzone.blocks import DaskSource
+    from grayzone.sources import DaskSource
 
     source, start = DaskSource(X, y), time.perf_counter()
     clf = TruncatedLogisticRegression(tol=1e-9).fit(source)

@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from grayzone.bayes import BayesDecisionClassifier
-from grayzone.import_vector import ImportVectorMachine
-from grayzone.import_vector_cv import ImportVectorMachineCV
-from grayzone.minimax import MinimaxProbabilityMachine
-from grayzone.sparse_minimax import SparseMinimaxProbabilityMachine
-from grayzone.tight_bound import TightBoundLogisticRegression
-from grayzone.tight_bound_classifier import TightBoundClassifier
-from grayzone.truncated import TruncatedLogisticRegression
-from grayzone.truncated_cv import TruncatedLogisticRegressionCV
+from grayzone.estimators.bayes import BayesDecisionClassifier
+from grayzone.estimators.import_vector import ImportVectorMachine
+from grayzone.estimators.import_vector_cv import ImportVectorMachineCV
+from grayzone.estimators.minimax import MinimaxProbabilityMachine
+from grayzone.estimators.sparse_minimax import SparseMinimaxProbabilityMachine
+from grayzone.estimators.tight_bound import TightBoundLogisticRegression
+from grayzone.estimators.tight_bound_classifier import TightBoundClassifier
+from grayzone.estimators.tight_bound_curve import roc_by_costs
+from grayzone.estimators.truncated import TruncatedLogisticRegression
+from grayzone.estimators.truncated_cv import TruncatedLogisticRegressionCV
 
 __version__ = "0.1.0"
 
@@ -26,17 +27,18 @@ __all__ = [
     "TruncatedLogisticRegressionCV",
     "load_model",
     "report",
+    "roc_by_costs",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import what needs more packages only when it is asked for."""
     if name == "report":
-        from grayzone._report import report
+        from grayzone.reporting import report
 
         return report
     if name == "load_model":
-        from grayzone.cli._model import load_model
+        from grayzone.cli.model import load_model
 
         return load_model
     raise AttributeError(f"module 'grayzone' has no attribute {name!r}")

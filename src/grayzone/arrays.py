@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from array_api_compat import is_array_api_obj
 
-from grayzone._compat import moved
-from grayzone._validation import as_numpy
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import as_numpy
 
 Array = Any
 Convert = Callable[[Array], Array]

@@ -21,9 +21,9 @@ from rich.table import Table
 import grayzone
 from grayzone.cli import _demo, _train
 from grayzone.cli._errors import UserError, shortened
-from grayzone.cli._model import DecisionModel
 from grayzone.cli._output import whole_file
 from grayzone.cli._tables import read_table
+from grayzone.cli.model import DecisionModel
 
 app = typer.Typer(
     name="grayzone",
@@ -234,7 +234,7 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Say what a model is, what it was made for, and what it needs."""
-    from grayzone._report._facts import facts_of
+    from grayzone.estimators.facts import facts_of
 
     decider = DecisionModel.load(model)
     facts = facts_of(decider.estimator)

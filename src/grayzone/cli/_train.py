@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from grayzone._report._facts import facts_of, unwrapped
-from grayzone._report._page import render
-from grayzone._report._summary import COST, MISSED, Compared, summarise
 from grayzone.cli._candidates import CANDIDATES_BY_NAME
 from grayzone.cli._errors import UserError, shortened
-from grayzone.cli._model import DecisionModel, circumstances, cut_for
 from grayzone.cli._output import check_folder, whole_folder
 from grayzone.cli._schema import Schema
 from grayzone.cli._search import MOST_ROWS, Comparison, Tell, compare, refit
 from grayzone.cli._stakes import UNDECIDED, Stakes, order_classes, parse_costs, read_target
 from grayzone.cli._tables import fingerprint, read_table
+from grayzone.cli.model import DecisionModel, circumstances, cut_for
+from grayzone.estimators.facts import facts_of, unwrapped
+from grayzone.reporting.page import render
+from grayzone.reporting.summary import COST, MISSED, Compared, summarise
 
 FILES = ("model.skops", "metrics.json", "report.html")
 AUTO = "auto"

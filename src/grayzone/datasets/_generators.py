@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.utils import check_random_state
 
-from grayzone._validation import check_integer, check_number
+from grayzone.numerics.checks import check_integer, check_number
 
 Array = Any
 

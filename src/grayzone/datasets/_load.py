@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from grayzone._validation import check_choice
 from grayzone.datasets import _files, _sources
 from grayzone.datasets._catalogue import CATALOGUE, Entry
 from grayzone.datasets._contents import Contents
+from grayzone.numerics.checks import check_choice
 
 Array = Any
 

@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from grayzone._costs import Costs
-from grayzone._validation import as_numpy
-from grayzone.bayes import BayesDecisionClassifier
+from grayzone.decision.costs import Costs
+from grayzone.estimators.bayes import BayesDecisionClassifier
+from grayzone.numerics.checks import as_numpy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

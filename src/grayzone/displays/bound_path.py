@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from grayzone._validation import Floats, as_amounts, as_numpy
 from grayzone.displays._base import axes_for, fitted, legend, pyplot
+from grayzone.numerics.checks import Floats, as_amounts, as_numpy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
 
-from grayzone._costs import Costs
-from grayzone._curves import cost_curve
-from grayzone._rows import read_binary
-from grayzone._validation import Array, Floats, is_auto
-from grayzone._zones import binary_zone
 from grayzone.decision import threshold_from_costs
+from grayzone.decision.costs import Costs
+from grayzone.decision.zones import binary_zone
 from grayzone.displays._base import (
     MUTED,
     Zone,
@@ -24,6 +21,9 @@ from grayzone.displays._base import (
     pyplot,
     shade,
 )
+from grayzone.metrics.curves import cost_curve
+from grayzone.metrics.truth import read_binary
+from grayzone.numerics.checks import Array, Floats, is_auto
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

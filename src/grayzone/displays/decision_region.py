@@ -13,8 +13,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
-from grayzone._costs import Costs, class_prior, cost_matrix, has_threshold, threshold_of
-from grayzone._validation import (
+from grayzone.decision import action_costs, reject_costs
+from grayzone.decision.costs import Costs, class_prior, cost_matrix, has_threshold, threshold_of
+from grayzone.displays._base import MUTED, Zone, axes_for, fitted, legend, once, pyplot
+from grayzone.estimators.bayes import BayesDecisionClassifier
+from grayzone.numerics.checks import (
     Array,
     Floats,
     as_labels,
@@ -27,9 +30,6 @@ from grayzone._validation import (
     is_real,
     listed,
 )
-from grayzone.bayes import BayesDecisionClassifier
-from grayzone.decision import action_costs, reject_costs
-from grayzone.displays._base import MUTED, Zone, axes_for, fitted, legend, once, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from grayzone._validation import Floats, as_amounts, as_numpy, check_integer
 from grayzone.displays._base import MUTED, axes_for, fitted, legend, once, pyplot
+from grayzone.numerics.checks import Floats, as_amounts, as_numpy, check_integer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

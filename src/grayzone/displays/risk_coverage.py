@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from grayzone._costs import Costs
-from grayzone._curves import risk_coverage_curve
-from grayzone._validation import Array, Floats, as_numpy, is_auto
+from grayzone.decision.costs import Costs
 from grayzone.displays._base import axes_for, fitted, fitted_costs, legend, pyplot
+from grayzone.metrics.curves import risk_coverage_curve
+from grayzone.numerics.checks import Array, Floats, as_numpy, is_auto
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from grayzone._curves import ReliabilityBins, calibration_error, reliability_bins
-from grayzone._rows import read_binary
-from grayzone._validation import Array, is_auto
-from grayzone._zones import binary_zone
+from grayzone.decision.zones import binary_zone
 from grayzone.displays._base import (
     MUTED,
     Zone,
@@ -22,6 +19,9 @@ from grayzone.displays._base import (
     pyplot,
     shade,
 )
+from grayzone.metrics.curves import ReliabilityBins, calibration_error, reliability_bins
+from grayzone.metrics.truth import read_binary
+from grayzone.numerics.checks import Array, is_auto
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from scipy.linalg import qr
 
-from grayzone._parallel import own_threads
-from grayzone.designs import DenseDesign
-from grayzone.kernel_design import KernelDesign
-from grayzone.solvers._loop import Record, Solution, Solver, Status, solve
-from grayzone.solvers._problem import Certificate, Problem, State, certify
-from grayzone.solvers.active_set import ActiveSet
-from grayzone.solvers.decomposed import Decomposed
-from grayzone.solvers.features import solve_for_duals, solve_in_features
-from grayzone.solvers.interior_point import Quadratic, interior_point
-from grayzone.solvers.primal import MAX_FACTORISED, Primal
+from grayzone.numerics.designs import DenseDesign
+from grayzone.numerics.kernel_design import KernelDesign
+from grayzone.numerics.threads import own_threads
+from grayzone.solvers.kernel.features import solve_for_duals, solve_in_features
+from grayzone.solvers.loop import Record, Solution, Solver, Status, solve
+from grayzone.solvers.problem import Certificate, Problem, State, certify
+from grayzone.solvers.truncated.active_set import ActiveSet
+from grayzone.solvers.truncated.decomposed import Decomposed
+from grayzone.solvers.truncated.interior_point import Quadratic, interior_point
+from grayzone.solvers.truncated.primal import MAX_FACTORISED, Primal
 
 __all__ = [
     "ActiveSet",
@@ -117,7 +117,9 @@ def _minimise_with_kernel(
     if problem.n_outputs * (n_rows + 1) <= few:
         return solve_in_features(problem, linear, start, options["tol"])
     if name == "auto" and problem.n_outputs == 1:
-        from grayzone.solvers.block_descent import BlockDescent  # compiles, so only when needed
+        from grayzone.solvers.kernel.block_descent import (
+            BlockDescent,  # compiles, so only when needed
+        )
 
         solver = BlockDescent(linear, options["callback"])
         return solve(problem, solver, start=start, **options)

@@ -1,0 +1,220 @@
+"""Bayes' rule: the action of least expected cost, with "undecided" among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device
+from numpy.typing import ArrayLike, NDArray
+
+from grayzone.decision.costs import (
+    Costs,
+    cost_matrix,
+    error_costs,
+    has_threshold,
+    reject_costs,
+    stakes,
+    threshold_of,
+)
+from grayzone.numerics.checks import (
+    Array,
+    Floats,
+    as_amounts,
+    as_labels,
+    as_numpy,
+    as_probabilities,
+    is_auto,
+    is_numeric_label,
+    is_text,
+    listed,
+)
+
+
+def action_costs(proba: Array, costs: Costs = None, *, reject_cost: Any = None) -> Array:
+    r"""Return the expected cost of every action, :math:`\sum_i p_i \mathrm{cost}[i, j]`.
+
+    Parameters
+    ----------
+    proba : array of shape (n_samples, n_classes) or (n_samples,)
+        Class probabilities, or the probability of the positive class. Rows are taken to sum
+        to one.
+    costs : None or array-like of shape (n_classes, n_classes) or (n_classes,), default=None
+        ``cost[true, predicted]``, or the cost of misclassifying each class; None means that
+        every error costs 1.
+    reject_cost : float or array-like of shape (n_classes,), default=None
+        Cost of staying undecided, for all or for each true class; None: not an option.
+
+    Returns
+    -------
+    expected : array of shape (n_samples, n_classes) or (n_samples, n_classes + 1)
+        One column per class and, with `reject_cost`, a last one for "undecided"; in the array
+        library and on the device of `proba`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.decision import action_costs
+    >>> action_costs(np.asarray([0.25, 0.5]), costs=[1.0, 4.0], reject_cost=0.6)
+    array([[1.  , 0.75, 0.6 ],
+           [2.  , 0.5 , 0.6 ]])
+    """
+    proba = as_probabilities(proba)
+    return _expected(proba, _indexed_costs(costs, proba.shape[1]), reject_cost)
+
+
+def bayes_decision(proba: Array, costs: Costs = None, *, reject_cost: Any = None) -> Array:
+    r"""Return the action of smallest expected cost for each row.
+
+    .. math:: \arg\min_j \sum_i p_i \, \mathrm{cost}[i, j]
+
+    For two classes this is rule (1) of Hérault & Grandvalet (2007), computed as the comparison
+    of the positive class's probability with :func:`threshold_from_costs`. With `reject_cost`,
+    rows whose best decision is expected to cost more than staying undecided stay undecided
+    (Chow, 1970).
+
+    Parameters
+    ----------
+    proba : array of shape (n_samples, n_classes) or (n_samples,)
+        Class probabilities, or the probability of the positive class.
+    costs : None or array-like of shape (n_classes, n_classes) or (n_classes,), default=None
+        ``cost[true, predicted]``, or the cost of misclassifying each class; None means that
+        every error costs 1. Classes are column indices here.
+    reject_cost : float or array-like of shape (n_classes,), default=None
+        Cost of staying undecided, for all or for each true class; None: always decide.
+
+    Returns
+    -------
+    action : array of shape (n_samples,)
+        Index of the class decided for; ``n_classes`` stands for "undecided". In the array
+        library and on the device of `proba`.
+
+    Notes
+    -----
+    Ties: between two classes the positive one (index 1) wins, as rule (1) has it; between
+    more, the first of the best; between deciding and staying undecided, deciding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.decision import bayes_decision
+    >>> p = np.asarray([0.1, 0.2, 0.3])
+    >>> bayes_decision(p, costs=[1.0, 4.0])
+    array([0, 1, 1])
+    >>> bayes_decision(p, costs=[1.0, 4.0], reject_cost=0.75)
+    array([0, 2, 1])
+    """
+    proba = as_probabilities(proba)
+    xp = array_namespace(proba)
+    n_classes = proba.shape[1]
+    matrix = _indexed_costs(costs, n_classes)
+    decision = _decide(proba, matrix)
+    if reject_cost is None:
+        return decision
+    expected = _expected(proba, matrix, reject_cost)
+    undecided = expected[:, n_classes] < xp.min(expected[:, :n_classes], axis=1)
+    return xp.where(undecided, xp.full_like(decision, n_classes), decision)
+
+
+def _expected(proba: Array, matrix: Floats, reject_cost: Any) -> Array:
+    """Return the expected cost of every action from an (n, K) array of probabilities."""
+    expected = proba @ _like(proba, matrix)
+    if reject_cost is None:
+        return expected
+    xp = array_namespace(proba)
+    costs = reject_costs(reject_cost, range(len(matrix)))
+    if np.all(costs == costs[0]):
+        # Not a sum over p: rounding in it must not turn ties into abstentions.
+        undecided = xp.full_like(proba[:, 0], float(costs[0]))
+    else:
+        undecided = proba @ _like(proba, costs)
+    return xp.concat([expected, undecided[:, None]], axis=1)
+
+
+def _decide(proba: Array, matrix: Floats) -> Array:
+    """Return the best class of each row of an (n, K) array of probabilities."""
+    xp = array_namespace(proba)
+    if len(matrix) == 2:
+        negative, positive = proba[:, 0], proba[:, 1]
+        if has_threshold(matrix):
+            above = positive >= threshold_of(matrix) * (negative + positive)
+        else:
+            false_positive, false_negative = stakes(matrix)
+            above = false_negative * positive >= false_positive * negative
+        return xp.astype(above, xp.int64)
+    # The best action does not change when a constant is taken from a row of costs. Counting from
+    # the dearest action makes 0/1 costs the identity, so that the decision is exactly the most
+    # probable class, not subject to the rounding of sums.
+    savings = np.max(matrix, axis=1, keepdims=True) - matrix
+    return xp.argmax(proba @ _like(proba, savings), axis=1)
+
+
+def _indexed_costs(costs: Costs, n_classes: int) -> Floats:
+    """Return the cost matrix of classes known by index, from a matrix or class costs."""
+    if costs is not None and not isinstance(costs, (str, Mapping)):
+        array = as_amounts(costs, "costs")
+        if array.shape == (n_classes,):
+            costs = error_costs(array)
+        elif array.ndim != 2:
+            raise ValueError(
+                f"costs has shape {array.shape}; expected ({n_classes}, {n_classes}) or "
+                f"({n_classes},), as proba has {n_classes} classes."
+            )
+    return cost_matrix(costs, range(n_classes))
+
+
+def _like(proba: Array, values: Floats) -> Array:
+    """Move a small NumPy array to the library, type and device of `proba`."""
+    xp = array_namespace(proba)
+    return xp.asarray(values, dtype=proba.dtype, device=device(proba))
+
+
+def undecided_value(labels: NDArray[Any], undecided_label: Any) -> Any:
+    """Return the label of abstention that suits `labels`, or say why there is none."""
+    known = as_labels(labels, "classes")
+    label = undecided_label
+    if is_auto(label):
+        label = "undecided" if is_text(known) else -1
+    suits = isinstance(label, str) if is_text(known) else is_numeric_label(label)
+    if not suits or label != label:
+        raise ValueError(
+            f"undecided_label={undecided_label!r} cannot stand beside the classes "
+            f"{listed(known)}: give {'a string' if is_text(known) else 'a number'}."
+        )
+    if label in known.tolist():
+        raise ValueError(
+            f"undecided_label={undecided_label!r} stands for {label!r}, which is one of the "
+            f"classes {listed(known)}; give another undecided_label."
+        )
+    return label
+
+
+def action_labels(classes: ArrayLike, undecided_label: Any = "auto") -> NDArray[Any]:
+    """Return the classes followed by the label of "undecided".
+
+    Parameters
+    ----------
+    classes : array-like of shape (n_classes,)
+        The labels, all numbers or all strings.
+    undecided_label : "auto", str or number, default="auto"
+        Label of rows left undecided: a number beside numbers, a string beside strings, and
+        none of the classes. "auto" is -1 or "undecided".
+
+    Returns
+    -------
+    actions : ndarray of shape (n_classes + 1,)
+        Every label that can be predicted, wide enough to hold each.
+
+    Examples
+    --------
+    >>> from grayzone.decision import action_labels
+    >>> action_labels([0, 1])
+    array([ 0,  1, -1])
+    >>> action_labels(["no", "yes"])
+    array(['no', 'yes', 'undecided'], dtype='<U9')
+    """
+    labels = as_numpy(classes)
+    label = undecided_value(labels, undecided_label)
+    dtype = labels.dtype if labels.dtype.kind == "O" else None
+    return np.concatenate([labels, np.asarray([label], dtype=dtype)])

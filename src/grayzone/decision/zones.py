@@ -1,0 +1,160 @@
+r"""Gray zones: where probabilities have to be faithful, in all the forms they are given in.
+
+Two classes have a zone :math:`(p_{\min}, p_{\max})` around the decision threshold, more have a cap
+on the probability of each; caps :math:`1 - p_{\min}` and :math:`p_{\max}` are the case of two.
+
+References
+----------
+R. Hérault and Y. Grandvalet, "Sparse probabilistic classifiers", ICML 2007.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from grayzone.numerics.checks import Floats, as_numpy, check_number, is_real
+
+# Below this half-width (in log-odds) the ends of a zone are computed from their distance to the
+# threshold: above it, that difference would cancel.
+_NARROW_ZONE = 0.5
+
+
+def zone_around(threshold: float, width: float | None = 1.0) -> tuple[float, float]:
+    r"""Return the gray zone of a given half-width, in log-odds, around a threshold.
+
+    .. math:: p_{\min}, p_{\max} = \sigma(\mathrm{logit}(\text{threshold}) \mp \text{width})
+
+    Criterion (3) of Hérault & Grandvalet (2007) asks for faithful probabilities inside
+    :math:`[p_{\min}, p_{\max}]` only, and is calibrated for classification when the threshold
+    lies in it.
+
+    Parameters
+    ----------
+    threshold : float
+        Decision threshold, strictly between 0 and 1.
+    width : float or None, default=1.0
+        Half-width in log-odds; None for the whole interval (0, 1), the full likelihood.
+
+    Returns
+    -------
+    p_min, p_max : float
+        The ends of the zone, with ``p_min < threshold < p_max``.
+
+    Examples
+    --------
+    >>> from grayzone.decision import zone_around
+    >>> [round(p, 2) for p in zone_around(0.5)]
+    [0.27, 0.73]
+    >>> zone_around(0.088, width=None)
+    (0.0, 1.0)
+    """
+    t = float(threshold)
+    if not 0.0 < t < 1.0:
+        raise ValueError(f"threshold must lie strictly between 0 and 1; got {threshold!r}.")
+    if width is None:
+        return 0.0, 1.0
+    w = check_number("width", width, above=0.0)
+    if w < _NARROW_ZONE:
+        loss = -math.expm1(-w)
+        p_min = t - t * (1.0 - t) * loss / (1.0 - t * loss)
+        p_max = t + t * (1.0 - t) * loss / (1.0 - (1.0 - t) * loss)
+    else:
+        shrink = math.exp(-w)
+        p_min = t * shrink / (t * shrink + (1.0 - t))
+        p_max = t / (t + (1.0 - t) * shrink)
+    if not p_min < t < p_max:
+        raise ValueError(
+            f"The zone of width {width!r} around {threshold!r} is narrower than floating-point "
+            "numbers can tell apart; give a larger width."
+        )
+    return p_min, p_max
+
+
+def binary_zone(zone: Any, threshold: float) -> tuple[float, float]:
+    """Zone (p_min, p_max) of two classes, from all the forms it can be given in.
+
+    ``None`` is (0, 1); a float h > 0 is sigma(logit(threshold) +- h); a pair is itself.
+    """
+    if zone is None:
+        return 0.0, 1.0
+    if is_real(zone):
+        width = check_number("zone", zone, above=0.0)
+        if not 0.0 < threshold < 1.0:
+            raise ValueError(
+                f"zone={zone!r} is a width around the decision threshold, but the costs put the "
+                f"threshold at {threshold:g}; give both kinds of error a positive cost, or the "
+                "zone as (p_min, p_max)."
+            )
+        return zone_around(threshold, width)
+    pair = _numbers(zone, 2)
+    if pair is None:
+        raise ValueError(
+            "zone must be None, a float > 0 or a pair (p_min, p_max) for two classes; "
+            f"got {zone!r}."
+        )
+    p_min, p_max = pair.tolist()
+    if not (0.0 <= p_min <= 1.0 and 0.0 <= p_max <= 1.0):
+        raise ValueError(f"zone must hold two probabilities in [0, 1]; got ({p_min:g}, {p_max:g}).")
+    if p_min >= p_max:
+        raise ValueError(
+            f"zone must have p_min < p_max; got p_min={p_min:g}, p_max={p_max:g} (an empty zone "
+            "is fitted by a constant)."
+        )
+    return p_min, p_max
+
+
+def class_caps(zone: Any, classes: NDArray[Any]) -> Floats:
+    """Cap of each of K > 2 classes: None is 1, a float h is sigma(h), a mapping or array itself.
+
+    Caps that sum to 1 or less would all be met by one constant prediction.
+    """
+    if zone is None:
+        return np.ones(len(classes))
+    if is_real(zone):
+        h = check_number("zone", zone, above=0.0)
+        return np.full(len(classes), 1.0 / (1.0 + np.exp(-h)))
+    given = zone
+    if isinstance(zone, Mapping):
+        known = classes.tolist()
+        if set(zone) != set(known):
+            raise ValueError(
+                f"zone must give a cap to each of the classes {known}; got {dict(zone)!r}."
+            )
+        given = [zone[label] for label in known]
+    caps = _numbers(given, len(classes))
+    if caps is None:
+        raise ValueError(
+            f"zone must be None, a float > 0, or one cap for each of the {len(classes)} classes; "
+            f"got {zone!r}."
+        )
+    if not np.all((caps > 0.0) & (caps <= 1.0)):
+        raise ValueError(f"the caps in zone must be in (0, 1]; got {caps.tolist()}.")
+    if caps.sum() <= 1.0:
+        raise ValueError(
+            f"the caps in zone must sum to more than 1; got {caps.tolist()}, which one constant "
+            "prediction fulfils."
+        )
+    return caps
+
+
+def floor_of(cap: ArrayLike) -> Floats:
+    """Loss floor F = -logit(cap), -inf for a cap of 1."""
+    cap = np.asarray(cap, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return np.where(cap < 1.0, np.log1p(-cap) - np.log(cap), -np.inf)
+
+
+def _numbers(values: Any, count: int) -> Floats | None:
+    """Return so many numbers as float64, or None if that is not what the values are."""
+    try:
+        array = as_numpy(values)
+    except ValueError:  # a ragged sequence
+        return None
+    if array.shape != (count,) or array.dtype.kind not in "iuf":
+        return None
+    return array.astype(np.float64)

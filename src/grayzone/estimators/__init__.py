@@ -1,0 +1,1 @@
+"""One file an estimator: parameters, and the walk from rows to fitted attributes."""

@@ -1,0 +1,243 @@
+"""A fitted function of the rows, linear or spanned by a kernel, and the decisions taken by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from array_api_compat import array_namespace, is_numpy_array
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from grayzone.decision import bayes_decision
+from grayzone.estimators._html import FittedSummary
+from grayzone.estimators._lazy import lazily
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.designs import as_design
+from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.losses import sigmoid
+from grayzone.numerics.threads import own_threads
+from grayzone.sources.open import check_same_place, validated
+
+Array = Any
+
+
+class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
+    """Predictions from ``coef_``, or from ``dual_coef_`` on training rows, and ``intercept_``.
+
+    A subclass has the parameter ``kernel`` and says which training rows span its function; its
+    ``fit`` sets these attributes, ``classes_`` and ``cost_matrix_``, and calls ``_keep_vectors``.
+    """
+
+    kernel: Any
+    classes_: Array
+    cost_matrix_: Array
+    intercept_: Array
+    dual_coef_: Array
+
+    @property
+    def _centres(self) -> Array:
+        """Training rows that ``dual_coef_`` belongs to."""
+        raise NotImplementedError
+
+    def _accepted(self) -> dict[str, Any]:
+        """What kinds of X there may be."""
+        formats = False if self.kernel == "precomputed" else ["csr", "csc"]
+        return {"accept_sparse": formats, "dtype": [np.float64, np.float32]}
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit left."""
+        private = ("_fit_X", "_kernel", "_vectors", "_right")
+        for name in [n for n in vars(self) if n.endswith("_") or n in private]:
+            delattr(self, name)
+
+    def _keep_vectors(self, X: Array, kernel: Kernel | None) -> None:
+        """Keep of the training data what the model needs: nothing, or the rows that span it."""
+        self._keep_nothing()
+        if kernel is None:
+            self._fit_X = X
+            return
+        self._kernel = kernel
+        precomputed = kernel.name == "precomputed"
+        self._vectors = (
+            moved(np.empty((0, 0)), self.dual_coef_) if precomputed else rows_of(X, self._centres)
+        )
+        self._prepare()
+
+    def _keep_nothing(self) -> None:
+        for name in ("_fit_X", "_kernel", "_vectors", "_right"):
+            self.__dict__.pop(name, None)
+
+    def _prepare(self) -> None:
+        """Make the right factor of the rows that span, for which all predictions ask."""
+        precomputed = self._kernel.name == "precomputed"
+        self._right = self._centres if precomputed else self._kernel.right(self._vectors)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be had again, and the training data of a linear model."""
+        state = super().__getstate__().copy()
+        for name in ("_fit_X", "_right"):
+            state.pop(name, None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make again what was left out."""
+        super().__setstate__(state)
+        if "_vectors" in state:
+            self._prepare()
+
+    def _scores(self, X: Array, method: str) -> Array:
+        """Scores (n, 1) or (n, K), for the public method of that name."""
+        self._check_fitted()
+        check_same_place(self, X, self.intercept_, method)
+        X = validated(self, X, reset=False, **self._accepted())
+        if "coef_" in vars(self):
+            xp = array_namespace(self.coef_)
+            coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
+            return as_design(X, fit_intercept=True).scores(coef)
+        return self._kernel_scores(X)
+
+    def _kernel_scores(self, X: Array) -> Array:
+        if sp.issparse(X):
+            X = X.tocsr()
+        with own_threads():
+            return self._kernel.product(X, self._right, self.dual_coef_.T) + self.intercept_
+
+    @lazily
+    def decision_function(self, X: Array) -> Array:
+        """Log-odds of the positive class, or the K scores.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data; for a precomputed kernel the values with all training rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, K)
+            The log-odds are zero at probability one half, whatever the threshold is.
+        """
+        scores = self._scores(X, "decision_function")
+        return scores[:, 0] if self.classes_.shape[0] == 2 else scores
+
+    @lazily
+    def predict_proba(self, X: Array) -> Array:
+        """Class probabilities, faithful inside the zone.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, K)
+            One column a class. Beyond the zone a probability says only on which side it lies.
+        """
+        return class_probabilities(self._scores(X, "predict_proba"))
+
+    @lazily
+    def predict_log_proba(self, X: Array) -> Array:
+        """Logarithm of the class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, K)
+            Finite also where a probability underflows.
+        """
+        return log_probabilities(self._scores(X, "predict_log_proba"))
+
+    @lazily
+    def predict(self, X: Array) -> Array:
+        """Decide with the least expected cost.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Labels. For two classes rule (1): positive if and only if p >= ``threshold_``.
+        """
+        proba = class_probabilities(self._scores(X, "predict"))
+        return labels_at(self.classes_, bayes_decision(proba, self.cost_matrix_))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.array_api_support = self._supports_arrays()
+        return tags
+
+    def _supports_arrays(self) -> bool:
+        """Whether arrays of other libraries stay there under ``array_api_dispatch``."""
+        return False
+
+
+def rows_of(X: Array, rows: Array) -> Array:
+    """These rows of X, dense or sparse, of any library."""
+    if sp.issparse(X) or is_numpy_array(X):
+        return X[rows]
+    return array_namespace(X).take(X, rows, axis=0)
+
+
+def class_probabilities(scores: Array) -> Array:
+    """Probabilities (n, K) of scores: log-odds (n, 1) of two classes, or one score a class."""
+    xp = array_namespace(scores)
+    if scores.shape[1] == 1:
+        return xp.concat([sigmoid(-scores), sigmoid(scores)], axis=1)
+    e = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
+    return e / xp.sum(e, axis=1, keepdims=True)
+
+
+def log_probabilities(scores: Array) -> Array:
+    """Logarithms of the same, finite also where a probability underflows."""
+    xp = array_namespace(scores)
+    if scores.shape[1] == 1:
+        scores = xp.concat([xp.zeros_like(scores), scores], axis=1)
+    top = xp.max(scores, axis=1, keepdims=True)
+    return scores - (top + xp.log(xp.sum(xp.exp(scores - top), axis=1, keepdims=True)))
+
+
+def labels_at(labels: Array, places: Array) -> Array:
+    """Labels at these places, in the library that they are in; names are NumPy's."""
+    if is_numpy_array(labels):
+        return labels[as_numpy(places)]
+    return array_namespace(labels).take(labels, places)
+
+
+class SupportVectorClassifier(FunctionClassifier):
+    """A function spanned by the rows that have a multiplier, ``support_``."""
+
+    support_: Array
+
+    @property
+    def _centres(self) -> Array:
+        return self.support_
+
+    @property
+    def support_vectors_(self) -> Array:
+        """Training rows with a multiplier > 0."""
+        self._check_fitted()
+        if "_vectors" in vars(self):
+            return self._vectors
+        if "_fit_X" not in vars(self):
+            raise AttributeError(
+                "support_vectors_ is read from the training data, which a linear model does not "
+                "keep when it is pickled or moved, nor when it is fitted to blocks; index your "
+                "data with support_ where there is one."
+            )
+        return rows_of(self._fit_X, self.support_)

@@ -1,0 +1,74 @@
+"""Progress of a fit, told to scikit-learn's callbacks; what depends on its version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# Frames between a method called by a decorated ``fit`` and the caller of ``fit``, for warnings.
+FIT_DEPTH = 5
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before scikit-learn 1.9 there is nobody to report to
+    FIT_DEPTH = 4
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """An estimator without callbacks."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Leave the method as it is."""
+        return method
+
+
+__all__ = ["FIT_DEPTH", "CallbackSupportMixin", "Report", "fit_progress", "with_callbacks"]
+
+Report = Callable[..., bool]
+
+
+@contextmanager
+def fit_progress(
+    estimator: Any, task: str, n_tasks: int | None = None, *, X: Any = None, y: Any = None
+) -> Iterator[Report | None]:
+    """Tell scikit-learn's callbacks how a fit goes on; None where nobody listens.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One whose ``fit`` is decorated by ``with_callbacks``.
+    task : str
+        What each subtask is called.
+    n_tasks : int, optional
+        How many there will be, where known.
+    X, y : objects
+        What the fit was given; callbacks may ask for them.
+
+    Yields
+    ------
+    report : callable or None
+        To be called at the end of each subtask with facts (keywords) and, first, a function that
+        returns the fitted attributes there are by now; true if the fit should stop.
+    """
+    start = getattr(estimator, "_init_callback_context", None)
+    if start is None:
+        yield None
+        return
+    root = start(max_subtasks=n_tasks)
+    if not getattr(estimator, "_skl_callbacks", None):
+        yield None
+        return
+    data = {"estimator": estimator, "X": X, "y": y}
+    root.call_on_fit_task_begin(**data)
+
+    def report(attributes: Callable[[], dict[str, Any]] | None = None, **facts: Any) -> bool:
+        context = root.subcontext(task_name=task)
+        context.call_on_fit_task_begin(**data)
+        return bool(
+            context.call_on_fit_task_end(
+                **data, metadata=facts, reconstruction_attributes=attributes
+            )
+        )
+
+    yield report
+    root.call_on_fit_task_end(**data)

@@ -1,0 +1,107 @@
+"""Predictions for rows in blocks: block by block, or not before they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from grayzone.arrays import to_numpy
+from grayzone.sources.convert import as_rows, check_numeric, names_of
+from grayzone.sources.dask import is_dask, is_dask_frame
+from grayzone.sources.source import Source
+
+Array = Any
+Method = Callable[[Any, Any], Array]
+
+
+def lazily(method: Method) -> Method:
+    """Let a method that predicts take sources of blocks, and arrays and frames of Dask.
+
+    For a source it gives a generator of arrays, one a block; for a Dask array or frame, a Dask
+    array whose chunks are predicted on the workers when it is computed.
+    """
+
+    @wraps(method)
+    def predicted(self: Any, X: Any) -> Any:
+        if not (isinstance(X, Source) or is_dask(X)):
+            return method(self, X)
+        check_is_fitted(self)
+        names = X.feature_names if isinstance(X, Source) else names_of(X)
+        n_features = X.n_features if isinstance(X, Source) else int(X.shape[1])
+        _check_features(self, names, n_features)
+        call = _Call(_nameless(self), method.__name__)
+        if isinstance(X, Source):
+            return _by_blocks(call, X)
+        return _on_frame(call, X) if is_dask_frame(X) else _on_array(call, X)
+
+    return predicted
+
+
+def _check_features(estimator: Any, names: Array | None, n_features: int) -> None:
+    kind = type(estimator).__name__
+    if n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_features} features, but {kind} is expecting {estimator.n_features_in_} "
+            "features as input."
+        )
+    known = getattr(estimator, "feature_names_in_", None)
+    if names is not None and known is not None and not np.array_equal(names, known):
+        raise ValueError(
+            f"The feature names should match those that were passed during fit: {kind} was fitted "
+            f"with {known.tolist()}, got {names.tolist()}."
+        )
+
+
+def _nameless(estimator: Any) -> Any:
+    """Copy for NumPy rows, without names of features: blocks have none, they are checked before."""
+    result = to_numpy(estimator)
+    result.__dict__.pop("feature_names_in_", None)
+    return result
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A method of a fitted estimator, as it travels to where the rows are."""
+
+    estimator: Any
+    method: str
+
+    def __call__(self, X: Any) -> Array:
+        rows = as_rows(X, "X")
+        if rows.shape[0] == 0:
+            return self.like(rows.dtype)[:0]
+        return getattr(self.estimator, self.method)(rows)
+
+    @property
+    def label(self) -> str:
+        """Name that the dashboard shows."""
+        return f"grayzone-{self.method.replace('_', '-')}"
+
+    def like(self, dtype: Any) -> Array:
+        """Predict for one row, to see what comes out."""
+        zeros = np.zeros((1, self.estimator.n_features_in_), dtype)
+        return getattr(self.estimator, self.method)(zeros)
+
+
+def _by_blocks(call: _Call, source: Source) -> Iterator[Array]:
+    for block in source.blocks():
+        yield call(block.X)
+
+
+def _on_array(call: _Call, X: Any) -> Any:
+    X = X.rechunk({1: -1})
+    like = call.like(np.float32 if X.dtype == np.float32 else np.float64)
+    shape: dict[str, Any] = {"drop_axis": 1}
+    if like.ndim == 2:
+        shape = {"chunks": (X.chunks[0], (like.shape[1],))}
+    return X.map_blocks(call, dtype=like.dtype, meta=like[:0], token=call.label, **shape)
+
+
+def _on_frame(call: _Call, X: Any) -> Any:
+    check_numeric(X._meta, "X")
+    return X.map_partitions(call, meta=call.like(np.float64)[:0], token=call.label)

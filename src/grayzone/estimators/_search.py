@@ -1,0 +1,101 @@
+"""Folds of data and scores on them: what estimators that choose by cross-validation share."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+
+from grayzone.metrics import expected_cost
+from grayzone.numerics.checks import as_numpy, check_integer, is_real
+
+Array = Any
+Scorer = Callable[..., Any]
+
+
+class FoldedRows(NamedTuple):
+    """Data to be split into folds."""
+
+    X: Array
+    y: Array
+    weight: Array | None
+    pairwise: bool  # columns of X are rows, too
+
+    def take(self, rows: Array, centres: Array) -> tuple[Array, Array, Array | None]:
+        """Give X, y and weights of rows; ``centres`` are the training rows."""
+        X = self.X[np.ix_(rows, centres)] if self.pairwise else self.X[rows]
+        return X, self.y[rows], None if self.weight is None else self.weight[rows]
+
+    def folds(self, cv: Any) -> list[tuple[Array, Array]]:
+        """Row numbers of the training and the held-out rows of each fold, checked."""
+        everything = np.arange(len(self.y))
+        splits = check_cv(cv, self.y, classifier=True).split(self.X, self.y)
+        folds = [(everything[train], everything[test]) for train, test in splits]
+        if not folds:
+            raise ValueError(f"cv must give at least one fold; got {cv!r}.")
+        for number, fold in enumerate(folds):
+            self._check_fold(number, *fold)
+        return folds
+
+    def _check_fold(self, number: int, train: Array, test: Array) -> None:
+        """Check that a fold can be fitted and scored."""
+        weight = np.ones(len(self.y)) if self.weight is None else self.weight
+        if not np.any(weight[test] > 0.0):
+            raise ValueError(f"Fold {number} of cv holds out no row with a positive weight.")
+        seen = self.y[train][weight[train] > 0.0]
+        absent = np.setdiff1d(np.unique(self.y), seen)
+        if absent.size:
+            raise ValueError(
+                f"Fold {number} of cv leaves the classes {absent.tolist()} without a training row "
+                "of positive weight; use fewer or stratified folds."
+            )
+
+
+def scorer_of(estimator: Any) -> Scorer:
+    """Scorer that the parameter ``scoring`` of an estimator asks for."""
+    scoring = estimator.scoring
+    if scoring is None:
+        return negative_cost
+    if not (isinstance(scoring, str) or callable(scoring)):
+        raise ValueError(
+            f"scoring must be None, the name of a scorer or a callable scorer(estimator, X, "
+            f"y); got {scoring!r}."
+        )
+    return check_scoring(estimator, scoring=scoring)
+
+
+def negative_cost(estimator: Any, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+    """Negative expected cost of an estimator's decisions, by the costs it was fitted with."""
+    return -expected_cost(
+        y,
+        estimator.predict(X),
+        costs=estimator.cost_matrix_,
+        labels=estimator.classes_,
+        sample_weight=sample_weight,
+    )
+
+
+def scored(scorer: Scorer, model: Any, X: Array, y: Array, weight: Array | None) -> float:
+    """Score of a model on rows, with their weights where the scorer takes some."""
+    weighs = weight is not None and "sample_weight" in inspect.signature(scorer).parameters
+    value = scorer(model, X, y, **({"sample_weight": weight} if weighs else {}))
+    if not is_real(value):
+        raise ValueError(f"scoring must give one number; got {value!r}.")
+    return float(value)
+
+
+def check_cs(Cs: Any) -> Array:
+    """Values of C to choose from: given, or so many on a logarithmic scale."""
+    if is_real(Cs):
+        return np.logspace(-4.0, 4.0, check_integer("Cs", Cs, least=1))
+    try:
+        values = as_numpy(Cs).astype(np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim != 1 or not values.size or not np.all((values > 0.0) & np.isfinite(values)):
+        raise ValueError(f"Cs must be an integer >= 1 or finite numbers > 0; got {Cs!r}.")
+    return values

@@ -1,0 +1,385 @@
+"""A probabilistic classifier that decides by the costs of its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, Self
+
+import numpy as np
+from array_api_compat import is_array_api_obj, is_numpy_array
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Tags, assert_all_finite, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from grayzone.decision import (
+    action_costs,
+    action_labels,
+    bayes_decision,
+    class_prior,
+    cost_matrix,
+    reject_costs,
+)
+from grayzone.decision.costs import Costs, has_threshold, threshold_of
+from grayzone.estimators._base import labels_at
+from grayzone.estimators._html import FittedSummary
+from grayzone.numerics.backend import is_elsewhere, moved
+from grayzone.numerics.checks import Floats, all_or_nothing, as_numpy
+from grayzone.sources.open import check_same_place, refuse_blocks
+
+__all__ = ["BayesDecisionClassifier"]
+
+
+def _estimator_has(method: str) -> Callable[[Any], bool]:
+    """Tell `available_if` whether the wrapped estimator, fitted or not, has a method."""
+
+    def check(self: Any) -> bool:
+        getattr(getattr(self, "estimator_", self.estimator), method)
+        return True
+
+    return check
+
+
+class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    r"""Make any probabilistic classifier decide by the costs of its errors.
+
+    The wrapped classifier estimates :math:`p_i(x)`; `predict` returns the action of smallest
+    expected cost
+
+    .. math:: \arg\min_j \sum_i p_i(x) \, \mathrm{cost}[i, j],
+
+    for two classes rule (1) of Hérault & Grandvalet (2007), and "undecided" where even the best
+    decision is expected to cost more than `reject_cost`. Probabilities are left as they are.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier with `predict_proba`. It is cloned and fitted, unless it is a
+        :class:`~sklearn.frozen.FrozenEstimator`.
+    costs : None, "balanced", mapping or array-like of shape (n_classes, n_classes), default=None
+        What errors cost: None (every error costs 1), "balanced" (inversely proportional to class
+        frequencies in `y`; for two classes the threshold is then the positive frequency), a
+        mapping ``{label: cost of misclassifying it}``, or an array ``cost[true, predicted]``.
+    reject_cost : float, mapping or array-like of shape (n_classes,), default=None
+        Cost of staying undecided: one number, or one for each true class. None: always decide.
+    undecided_label : "auto", str or number, default="auto"
+        What `predict` returns for undecided rows; "auto" is -1 beside numeric labels and
+        "undecided" beside strings. Used with `reject_cost` only.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted classifier.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels; the positive class of two is ``classes_[1]``.
+    actions_ : ndarray of shape (n_classes,) or (n_classes + 1,)
+        What `predict` can return: the classes and, with `reject_cost`, the label of "undecided".
+    cost_matrix_ : ndarray of shape (n_classes, n_classes)
+        The costs, ``cost[true, predicted]``.
+    threshold_ : float
+        Decision threshold on the probability of the positive class. Only for two classes without
+        `reject_cost`, and if no error is cheaper than the right decision.
+    n_features_in_ : int
+        Number of features seen by the classifier, if it tells.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen by the classifier, if it tells.
+
+    See Also
+    --------
+    grayzone.decision.bayes_decision : The rule on its own.
+    sklearn.model_selection.FixedThresholdClassifier : A threshold given by hand, two classes.
+    sklearn.model_selection.TunedThresholdClassifierCV : A threshold found by cross-validation.
+
+    Notes
+    -----
+    `score` is the accuracy, in which undecided rows count as errors; see
+    :func:`grayzone.metrics.expected_cost` and :func:`grayzone.metrics.selective_risk`.
+
+    `fit` is all or nothing: if it raises, the object is as it was before.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from grayzone import BayesDecisionClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LogisticRegression())
+    >>> clf = BayesDecisionClassifier(model, costs={0: 10.0, 1: 1.0}).fit(X, y)
+    >>> round(clf.threshold_, 3)
+    0.909
+    >>> wary = BayesDecisionClassifier(model, reject_cost=0.1).fit(X, y)
+    >>> wary.actions_
+    array([ 0,  1, -1])
+    >>> int((wary.predict(X) == -1).sum())
+    53
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        costs: Costs = None,
+        reject_cost: Any = None,
+        undecided_label: Any = "auto",
+    ) -> None:
+        self.estimator = estimator
+        self.costs = costs
+        self.reject_cost = reject_cost
+        self.undecided_label = undecided_label
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **fit_params: Any) -> Self:
+        """Fit the classifier and work out the costs of its decisions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, as the wrapped classifier takes it, but neither blocks nor Dask: fit
+            the classifier to those, and wrap it in a :class:`~sklearn.frozen.FrozenEstimator`.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights, passed to the classifier's `fit` and used for the class frequencies of
+            ``costs="balanced"``. With metadata routing enabled the classifier gets them if it
+            requests them.
+        **fit_params : dict
+            More parameters for the classifier's `fit`.
+
+        Returns
+        -------
+        self : BayesDecisionClassifier
+            The fitted object.
+        """
+        refuse_blocks(
+            self,
+            X,
+            "Fit the classifier to blocks first; then wrap it in sklearn.frozen.FrozenEstimator, "
+            "and give this one a sample of the rows, for the class frequencies.",
+        )
+        self._check_target(y)
+        params = self._routed_fit_params(sample_weight, fit_params)
+        estimator = clone(self.estimator).fit(X, y, **params)
+        if not hasattr(estimator, "predict_proba"):
+            raise TypeError(
+                f"{type(self).__name__} needs a classifier with predict_proba, which "
+                f"{type(estimator).__name__} lacks; "
+                "sklearn.calibration.CalibratedClassifierCV can provide it."
+            )
+        classes = as_numpy(estimator.classes_)
+        balanced = isinstance(self.costs, str)
+        prior = class_prior(y, classes, sample_weight) if balanced else None
+        # Costs stay on the host, as plain numbers, wherever the data live.
+        self._costs = cost_matrix(self.costs, classes, prior).tolist()
+        self._reject_costs, actions = None, classes
+        if self.reject_cost is not None:
+            self._reject_costs = reject_costs(self.reject_cost, classes).tolist()
+            actions = action_labels(classes, self.undecided_label)
+        # A frozen classifier was fitted elsewhere, on data of a library only it knows.
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        self.actions_ = _placed(
+            actions, X if is_elsewhere(X) and not frozen else estimator.classes_
+        )
+        # empty: an array that moves with the others (grayzone.arrays) and says where they are
+        self._home = None if frozen else _placed(np.empty(0), X if is_elsewhere(X) else None)
+        self.estimator_ = estimator
+        return self
+
+    def _check_target(self, y: Any) -> None:
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
+        labels = as_numpy(y)
+        assert_all_finite(labels, input_name="y")
+        target = type_of_target(labels, input_name="y")
+        if target not in ("binary", "multiclass"):
+            raise ValueError(
+                f"Unknown label type: {target}. Expected one label per row, of two or more classes."
+            )
+
+    def _routed_fit_params(self, sample_weight: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
+            return dict(routed["estimator"]["fit"])
+        if sample_weight is None:
+            return fit_params
+        return {**fit_params, "sample_weight": sample_weight}
+
+    def predict(self, X: Any) -> Any:
+        """Return the action of smallest expected cost for each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data, as the wrapped classifier takes it.
+
+        Returns
+        -------
+        actions : ndarray of shape (n_samples,)
+            Class labels or the label of "undecided".
+        """
+        proba = self._respond("predict_proba", X, caller="predict")
+        chosen = bayes_decision(proba, self._costs, reject_cost=self._reject_costs)
+        if is_numpy_array(self.actions_):
+            return labels_at(self.actions_, chosen)
+        # those of a frozen classifier may be where its labels were, and its data elsewhere
+        return labels_at(moved(self.actions_, chosen), chosen)
+
+    def expected_costs(self, X: Any) -> Any:
+        """Return the expected cost of every action for each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data, as the wrapped classifier takes it.
+
+        Returns
+        -------
+        expected : ndarray of shape (n_samples, n_actions)
+            Expected costs, one column for each of `actions_`.
+        """
+        proba = self._respond("predict_proba", X, caller="expected_costs")
+        return action_costs(proba, self._costs, reject_cost=self._reject_costs)
+
+    @available_if(_estimator_has("predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Return the wrapped classifier's class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data, as the wrapped classifier takes it.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Probabilities of the classes, in the order of `classes_`.
+        """
+        return self._respond("predict_proba", X, caller="predict_proba")
+
+    @available_if(_estimator_has("predict_log_proba"))
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithms of the wrapped classifier's class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data, as the wrapped classifier takes it.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            Log-probabilities of the classes, in the order of `classes_`.
+        """
+        return self._respond("predict_log_proba", X, caller="predict_log_proba")
+
+    @available_if(_estimator_has("decision_function"))
+    def decision_function(self, X: Any) -> Any:
+        """Return the wrapped classifier's decision function, which knows nothing of costs.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data, as the wrapped classifier takes it.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            The scores.
+        """
+        return self._respond("decision_function", X, caller="decision_function")
+
+    def _respond(self, method: str, X: Any, *, caller: str) -> Any:
+        """Call a method of the fitted classifier on data of the library it was fitted with."""
+        check_is_fitted(self)
+        refuse_blocks(self, X, f"Call {caller} on one block after the other.")
+        if self._home is not None:
+            check_same_place(self, X, self._home, caller)
+        return getattr(self.estimator_, method)(X)
+
+    @property
+    def classes_(self) -> Any:
+        """Class labels."""
+        return self._fitted("classes_").classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features seen by the classifier."""
+        return int(self._fitted("n_features_in_").n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """Names of features seen by the classifier."""
+        return self._fitted("feature_names_in_").feature_names_in_
+
+    @property
+    def cost_matrix_(self) -> Floats:
+        """The costs, ``cost[true, predicted]``."""
+        self._fitted("cost_matrix_")
+        return np.asarray(self._costs)
+
+    @property
+    def threshold_(self) -> float:
+        """Decision threshold on the probability of the positive class."""
+        self._fitted("threshold_")
+        matrix = self.cost_matrix_
+        binary = len(matrix) == 2 and self._reject_costs is None
+        if not (binary and has_threshold(matrix)):
+            raise AttributeError(
+                "threshold_ is defined for two classes, without reject_cost, and with costs by "
+                "which no error is cheaper than the right decision."
+            )
+        return threshold_of(matrix)
+
+    def _fitted(self, attribute: str) -> Any:
+        """Return the fitted classifier, or say that `attribute` is not there yet."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {attribute!r}: it is not fitted."
+            )
+        return self.estimator_
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the routing of metadata: `fit` passes on, and weighs class frequencies.
+
+        Returns
+        -------
+        routing : sklearn.utils.metadata_routing.MetadataRouter
+            What this object requests and what it passes to the wrapped classifier.
+        """
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(
+                estimator=self.estimator,
+                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+            )
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "estimator_" in vars(self)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = deepcopy(inner.input_tags)
+        tags.array_api_support = inner.array_api_support
+        tags.non_deterministic = inner.non_deterministic
+        if inner.classifier_tags is not None:
+            tags.classifier_tags = deepcopy(inner.classifier_tags)
+            tags.classifier_tags.multi_label = False  # one decision per row
+        return tags
+
+
+def _placed(actions: NDArray[Any], like: Any) -> Any:
+    """Move actions that are numbers to where other data are; names are NumPy's everywhere."""
+    here = not is_array_api_obj(like) or is_numpy_array(like)
+    return actions if here or actions.dtype.kind not in "biuf" else moved(actions, like)

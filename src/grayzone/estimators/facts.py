@@ -1,0 +1,135 @@
+"""What a fitted model is made of, as far as it says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from grayzone.numerics.checks import as_numpy
+
+Array = Any
+
+_INNER = ("best_estimator_", "estimator_")
+_MOST_WEIGHTS = 30
+_MOST_POINTS = 50
+
+
+@dataclass
+class Facts:
+    """Name of a model, and what can be told of it."""
+
+    name: str
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    zone: tuple[float, float] | None = None
+    cost_matrix: Array | None = None
+    bound_path: list[float] = field(default_factory=list)
+    weights: list[tuple[str, float]] = field(default_factory=list)  # largest first
+    points: list[str] = field(default_factory=list)  # training rows of these, the first
+    threshold: float | None = None  # of decisions, as far as it is told
+
+
+def facts_of(estimator: Any, feature_names: Any = None) -> Facts:
+    """Look into pipelines and searches for the classifier itself."""
+    model, names = unwrapped(estimator, feature_names)
+    facts = Facts(type(model).__name__)
+    # of a classifier around another, the outer one decides
+    costs = _outermost(estimator, "cost_matrix_")
+    facts.cost_matrix = None if costs is None else as_numpy(costs)
+    threshold = _outermost(estimator, "threshold_")
+    facts.threshold = None if threshold is None else float(threshold)
+    zone = getattr(model, "zone_", None)
+    if isinstance(zone, tuple):
+        facts.zone = float(zone[0]), float(zone[1])
+    _describe(model, facts)
+    facts.bound_path = as_numpy(getattr(model, "bound_path_", [])).tolist()
+    facts.weights = _weights(model, names)
+    return facts
+
+
+def unwrapped(estimator: Any, names: Any = None) -> tuple[Any, Any]:
+    """Give the classifier inside pipelines, searches and calibration, and its feature names."""
+    for layer in _layers(estimator):
+        if hasattr(layer, "steps"):
+            names = _names(layer, names)
+    return layer, names
+
+
+def _layers(estimator: Any) -> Iterator[Any]:
+    """Give the estimator, what it is around, and so on."""
+    while True:
+        yield estimator
+        if hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "calibrated_classifiers_"):
+            estimator = estimator.calibrated_classifiers_[0].estimator
+        else:
+            inner = next((name for name in _INNER if hasattr(estimator, name)), None)
+            if inner is None:
+                return
+            estimator = getattr(estimator, inner)
+
+
+def _outermost(estimator: Any, name: str) -> Any:
+    found = (getattr(layer, name, None) for layer in _layers(estimator))
+    return next((value for value in found if value is not None), None)
+
+
+def _names(pipeline: Any, names: Any) -> Any:
+    """Names of the features that the last step sees, where the steps before can tell."""
+    try:
+        return pipeline[:-1].get_feature_names_out(names) if len(pipeline.steps) > 1 else names
+    except (AttributeError, ValueError, TypeError):
+        return None
+
+
+_NUMBERS = (
+    ("C_", "C, chosen"),
+    ("dual_gap_", "Relative duality gap"),
+    ("accuracy_bound_", "Accuracy bound Ω of the training data's moments"),
+    ("held_out_bound_", "Accuracy bound by held-out moments"),
+    ("kkt_residual_", "KKT residual"),
+    ("n_iter_", "Iterations"),
+)
+
+
+def _describe(model: Any, facts: Facts) -> None:
+    for name, text in _NUMBERS:
+        value = getattr(model, name, None)
+        if isinstance(value, int | float | np.number) and np.isfinite(value):
+            facts.lines.append((text, f"{float(value):.4g}"))
+    if facts.zone is not None:
+        facts.lines.append(("Gray zone", f"{facts.zone[0]:.4g} to {facts.zone[1]:.4g}"))
+    for name, text in (
+        ("import_points_", "Import points"),
+        ("support_", "Support vectors"),
+        ("bases_", "Basis functions"),
+    ):
+        found = getattr(model, name, None)
+        if found is not None:
+            found = as_numpy(found) if hasattr(found, "shape") else found
+            facts.lines.append((text, f"{len(found):,}"))
+            if np.ndim(found) == 1:
+                facts.points = [str(int(row)) for row in found[:_MOST_POINTS]]
+            break
+
+
+def _weights(model: Any, names: Any) -> list[tuple[str, float]]:
+    """Feature weights or coefficients, the largest first."""
+    values = getattr(model, "feature_weights_", None)
+    if values is None:
+        try:
+            values = model.coef_
+        except AttributeError:
+            return []
+        values = as_numpy(values)
+        if values.ndim != 2 or values.shape[0] != 1:
+            return []
+        values = values[0]
+    values = np.asarray(values, dtype=np.float64)
+    if names is None or len(names) != len(values):
+        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(len(values))])
+    order = np.argsort(-np.abs(values), kind="stable")[:_MOST_WEIGHTS]
+    return [(str(names[j]), float(values[j])) for j in order]

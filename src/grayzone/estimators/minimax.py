@@ -1,0 +1,518 @@
+"""Minimax probability machine: the direction whose worst case is best, with its bound."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+from array_api_compat import array_namespace, device, is_numpy_array
+from scipy.linalg import solve_triangular
+from scipy.optimize import brentq, minimize_scalar
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from grayzone.decision.costs import cost_matrix
+from grayzone.estimators._base import labels_at, rows_of
+from grayzone.estimators._html import FittedSummary
+from grayzone.estimators._lazy import lazily
+from grayzone.numerics.backend import is_elsewhere, moved
+from grayzone.numerics.checks import all_or_nothing, as_numpy, check_choice, check_number
+from grayzone.numerics.designs import as_design
+from grayzone.numerics.kernels import NAMES
+from grayzone.numerics.moments import difference, mean_and_root, triangle
+from grayzone.numerics.pivoted import pivoted_columns
+from grayzone.numerics.threads import own_threads
+from grayzone.solvers.kernel.features import indefinite, pivoted_factor
+from grayzone.solvers.minimax.direction import Direction, Frontier, bound_of
+from grayzone.solvers.minimax.held_out import check_folds, held_out_folds, score_bounds
+from grayzone.solvers.training import Labelled, kernel_of, label_rows
+from grayzone.sources.open import check_same_place, refuse_blocks, validated
+
+Array = Any
+
+# Square norm of a kernel function beyond those that span, relative, that is left out.
+_LEAST_POWER = 1e-10
+# Features up to which covariances on a device are decomposed here: too few to keep one busy.
+_DECOMPOSED_HERE = 512
+INSTEAD_OF_BLOCKS = (
+    "It needs all rows at once: give it an array, or fit blocks by TruncatedLogisticRegression, "
+    "TightBoundLogisticRegression or ImportVectorMachine."
+)
+_RATIOS = np.linspace(-24.0, 24.0, 145)  # logarithms of kappa_x / kappa_y that are looked at first
+
+
+class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
+    """What the minimax machines share: two classes, scores without probabilities, a bound."""
+
+    classes_: Array
+
+    def _scores(self, X: Array) -> Array:
+        raise NotImplementedError
+
+    def _accepted(self) -> dict[str, Any]:
+        return {"dtype": [np.float64, np.float32]}
+
+    def _checked(self, X: Array, method: str) -> Array:
+        """Rows to be scored for the public method of that name."""
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, **self._accepted())
+
+    @lazily
+    def decision_function(self, X: Array) -> Array:
+        """Signed distance from the threshold, in units of the distance of the class means.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data; for a precomputed kernel the values with all training rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            Positive for ``classes_[1]``. They are no log-odds: the machine bounds probabilities
+            of classes, and estimates none of single rows.
+        """
+        return self._scores(self._checked(X, "decision_function"))
+
+    @lazily
+    def predict(self, X: Array) -> Array:
+        """Decide by the sign of the scores.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Labels.
+        """
+        scores = self._scores(self._checked(X, "predict"))
+        xp = array_namespace(scores)
+        return labels_at(self.classes_, xp.astype(scores > 0.0, xp.int64))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def check_two_rows_each(rows: Labelled) -> None:
+    """Check that there are two classes, and rows enough for a variance of each."""
+    if len(rows.classes) > 2:
+        raise ValueError(
+            f"Only binary classification is supported: minimax machines are for two classes, got "
+            f"{len(rows.classes)}: {rows.classes.tolist()}. For more of them wrap the machine in "
+            "OneVsRestClassifier or OneVsOneClassifier of scikit-learn."
+        )
+    counts = np.bincount(rows.codes, minlength=2)
+    if counts.min() < 2:
+        raise ValueError(
+            f"A covariance takes two rows of each class; class "
+            f"{rows.classes[int(np.argmin(counts))]!r} has {counts.min()}."
+        )
+
+
+def products(X: Array, coef: Array) -> Array:
+    """Inner products (n,) of rows with coefficients, where they are."""
+    if sp.issparse(X) or is_numpy_array(X):
+        return np.asarray(X @ coef).ravel()
+    return as_design(X, fit_intercept=False).scores(coef[None, :])[:, 0]
+
+
+class _Solved(NamedTuple):
+    direction: Direction
+    threshold: float  # b
+
+    def scores(self, Z: Array) -> Array:
+        """Scores of rows."""
+        return products(Z, self.direction.coef) - self.threshold
+
+
+class MinimaxProbabilityMachine(MinimaxClassifier):
+    r"""Classifier that maximises how often it is right in the worst case, and says how often.
+
+    Of all distributions with the means and covariances of the two classes, the least favourable
+    ones are misclassified least by the hyperplane :math:`a'z = b` that solves
+
+    .. math:: m = \min_a \sqrt{a'\Sigma_x a} + \sqrt{a'\Sigma_y a}, \quad a'(\bar x - \bar y) = 1,
+
+    eq. (4) of [1]_ (Lanckriet et al., 2002); each class is then right with a probability of at
+    least :math:`\Omega = 1/(1 + m^2)`, provided the moments are those of the classes. No
+    distribution is assumed. Found exactly, by one decomposition and a search in one variable.
+
+    Parameters
+    ----------
+    kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable, \
+            default="linear"
+        Kernel, as in :class:`TruncatedLogisticRegression`. Kernels other than the linear one take
+        memory for the squared number of rows, and time for its cube;
+        :class:`SparseMinimaxProbabilityMachine` is for many rows.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Width of the kernels.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Independent term of the polynomial and sigmoid kernels.
+    covariance_reg : float, default=1e-3
+        Ridge on both covariances: this share of each feature's mean variance or, for kernels, of
+        the total variance in their space. It makes the bound smaller, never larger; without it a
+        kernel separates any training data, and the bound of 1 says nothing.
+    costs : None, "balanced", mapping or array of shape (2, 2), default=None
+        None treats both classes alike: the larger of their worst-case error rates is
+        minimised. Otherwise the expected cost in the worst case is minimised, given the class
+        frequencies (biased minimax), over thresholds between the means: the classes then have
+        bounds of their own, of which one may vanish where the classes overlap widely.
+    required_bound : mapping {label: float} or None, default=None
+        A worst-case accuracy that one class is given, below 1; that of the other is then maximised.
+        Not together with ``costs``.
+    cv : int, cross-validation generator, iterable or None, default=3
+        Folds for ``held_out_bound_``; None leaves it out. An integer is that many folds of distinct
+        rows, by class: no row is held out of a fit that has seen its copy.
+    random_state : int, RandomState instance or None, default=0
+        Deals rows to the folds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        Class labels; class x of the paper is ``classes_[1]``.
+    accuracy_bound_ : float
+        Worst-case accuracy :math:`\Omega` of either class, by the moments of the training data. An
+        estimate: the moments themselves are estimated, and the direction was fitted to them.
+    class_bounds_ : ndarray of shape (2,)
+        Worst-case accuracy of each class; they differ only with ``costs`` or ``required_bound``.
+    held_out_bound_ : float
+        The same from moments of scores of rows that were held out, by folds of distinct rows:
+        the smaller of the two classes' bounds. NaN where ``cv`` is None or rows are too few.
+    coef_ : ndarray of shape (1, n_features)
+        Direction a; only with the linear kernel.
+    intercept_ : ndarray of shape (1,)
+        The threshold, -b.
+    dual_coef_ : ndarray of shape (1, n_samples)
+        Coefficients of the training rows' kernel functions; only with other kernels.
+    kkt_residual_ : float
+        What is left of the optimality condition, relative: the certificate of the direction.
+    cost_matrix_ : ndarray of shape (2, 2)
+        ``cost[true, predicted]``.
+    n_features_in_ : int
+        Features seen in fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where X has names that are all strings.
+
+    See Also
+    --------
+    SparseMinimaxProbabilityMachine : Few basis functions, with widths and feature weights.
+
+    References
+    ----------
+    .. [1] Strohmann, T., Grudic, G., Belitski, A. & DeCoste, D. (2004). Sparse greedy minimax
+       probability machine classification. NIPS 16.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from grayzone import MinimaxProbabilityMachine
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = MinimaxProbabilityMachine().fit(X, y)
+    >>> bool(clf.score(X, y) > clf.accuracy_bound_ > clf.held_out_bound_)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "linear",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        covariance_reg: float = 1e-3,
+        costs: Any = None,
+        required_bound: Any = None,
+        cv: int | None = 3,
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.covariance_reg = covariance_reg
+        self.costs = costs
+        self.required_bound = required_bound
+        self.cv = cv
+        self.random_state = random_state
+
+    @all_or_nothing
+    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
+        """Fit the machine.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data; with a precomputed kernel, its values for all pairs of rows. Arrays of
+            other libraries stay where they are under scikit-learn's ``array_api_dispatch``, and so
+            do fitted attributes. No blocks: all rows are needed at once. Predictions take them.
+        y : array-like of shape (n_samples,)
+            Labels of two classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row in the moments; a row of weight 2 counts as two rows.
+
+        Returns
+        -------
+        self : MinimaxProbabilityMachine
+            The fitted estimator.
+        """
+        self._check_parameters()
+        rows = self._labelled(X, y, sample_weight)
+        check_two_rows_each(rows)
+        self.classes_ = rows.classes
+        self.cost_matrix_ = cost_matrix(self.costs, rows.classes, rows.prior)
+        for name in ("coef_", "dual_coef_", "_kernel", "_fit_X"):
+            self.__dict__.pop(name, None)
+        with own_threads():
+            Z, pivots = self._features(rows)
+            found = self._solve(Z, _placed(rows.codes, Z), _placed(rows.weight, Z))
+            self.held_out_bound_ = self._held_out(Z, rows)
+        self._expose(rows, found, Z, pivots)
+        return self
+
+    def _labelled(self, X: Array, y: Array, sample_weight: Array | None) -> Labelled:
+        """Rows where they are, with codes and weights that are NumPy's."""
+        refuse_blocks(self, X, INSTEAD_OF_BLOCKS)
+        X, y = validated(self, X, y, **self._accepted())
+        return label_rows(X, as_numpy(y), sample_weight)
+
+    def _accepted(self) -> dict[str, Any]:
+        formats = False if self.kernel == "precomputed" else ["csr", "csc"]
+        return {"accept_sparse": formats, "dtype": [np.float64, np.float32]}
+
+    def _check_parameters(self) -> None:
+        if not callable(self.kernel):
+            check_choice("kernel", self.kernel, NAMES)
+        if check_number("covariance_reg", self.covariance_reg) < 0.0:
+            raise ValueError(f"covariance_reg must be >= 0; got {self.covariance_reg!r}.")
+        check_folds(self.cv)
+        if self.required_bound is not None and self.costs is not None:
+            raise ValueError("Give costs or required_bound, not both: each of them decides.")
+
+    def _features(self, rows: Labelled) -> tuple[Array, Array | None]:
+        """Rows in coordinates of the function space; for kernels, also the rows that span it."""
+        X = _used_rows(rows)
+        if self.kernel == "linear":
+            return X, None
+        if is_elsewhere(X):
+            return self._features_elsewhere(rows, X)
+        self._kernel = kernel_of(self, rows)
+        if self.kernel == "precomputed":
+            K = np.asarray(rows.X[np.ix_(rows.used, rows.used)], dtype=np.float64)
+        else:
+            K = self._kernel(X, X)
+        largest = float(np.max(np.diagonal(K)))
+        if largest > 0.0:
+            return pivoted_factor(K, _LEAST_POWER * largest)
+        if np.any(K):
+            raise indefinite("its diagonal has no positive value")
+        return np.zeros((K.shape[0], 1)), np.zeros(1, dtype=np.intp)
+
+    def _features_elsewhere(self, rows: Labelled, X: Array) -> tuple[Array, Array]:
+        """Make the same of rows of another library; numbers of the rows that span are NumPy's."""
+        xp = array_namespace(X)
+        self._kernel = kernel_of(self, replace(rows, sample_weight=moved(rows.sample_weight, X)))
+        if self.kernel == "precomputed":
+            K = xp.astype(xp.take(X, moved(rows.used, X), axis=1), xp.float64)
+        else:
+            K = self._kernel(X, X)
+        if self.kernel == "precomputed" or callable(self.kernel):
+            # not to overwrite what is not ours; where K is not quite symmetric, as LAPACK reads it
+            K = xp.tril(K) + xp.tril(K, k=-1).T
+        largest = float(xp.max(xp.linalg.diagonal(K)))
+        if largest > 0.0:
+            return pivoted_columns(K, _LEAST_POWER * largest)
+        if bool(xp.any(K != 0.0)):
+            raise indefinite("its diagonal has no positive value")
+        return xp.zeros_like(K[:, :1]), np.zeros(1, dtype=np.intp)
+
+    def _solve(self, Z: Array, codes: Array, weight: Array) -> _Solved:
+        """Best direction and threshold; codes and weights are where Z is."""
+        xp, parts = array_namespace(weight), []
+        for code in (0, 1):
+            own = xp.nonzero(codes == code)[0]
+            parts.append(mean_and_root(rows_of(Z, own), xp.take(weight, own)))
+        apart = difference(*parts[1], *parts[0])
+        means, roots = zip(*parts, strict=True)
+        ridge = self._ridge(*(xp.sum(root**2, axis=0) for root in roots))
+        if self.covariance_reg > 0.0:
+            roots = tuple(_with_ridge(root, ridge) for root in roots)
+        if not is_numpy_array(apart) and apart.shape[0] <= _DECOMPOSED_HERE:
+            apart, roots = as_numpy(apart), tuple(as_numpy(root) for root in roots)
+        frontier = Frontier(apart, *roots)
+        masses = np.array([float(xp.sum(xp.where(codes == k, weight, 0.0))) for k in (0, 1)])
+        found = frontier.at(self._ratio(frontier, masses / masses.sum()))
+        found = replace(found, coef=moved(found.coef, weight))
+        return _Solved(found, float(found.coef @ means[1]) - found.reach)
+
+    def _ridge(self, variance_y: Array, variance_x: Array) -> Array:
+        mean = 0.5 * (variance_y + variance_x)
+        if self.kernel != "linear":
+            xp = array_namespace(mean)
+            mean = xp.zeros_like(mean) + xp.sum(mean)
+        return self.covariance_reg * mean
+
+    def _ratio(self, frontier: Frontier, prior: Array) -> float:
+        """kappa_x / kappa_y, where on the frontier to be."""
+        if self.required_bound is not None:
+            return self._ratio_required(frontier)
+        if self.costs is None or frontier.separable:
+            return 1.0
+        extra = self.cost_matrix_[[0, 1], [1, 0]] - np.diagonal(self.cost_matrix_)
+        if np.any(extra < 0.0) or not np.any(extra > 0.0):
+            raise ValueError(
+                "costs must make errors dearer than right decisions; got "
+                f"{self.cost_matrix_.tolist()}."
+            )
+        price = prior * extra
+
+        def cost(log_ratio: float) -> float:
+            kappas = frontier.kappas(float(np.exp(log_ratio)))
+            return -float(price @ [bound_of(kappa) for kappa in kappas])
+
+        values = [cost(t) for t in _RATIOS]
+        best = int(np.argmin(values))
+        around = _RATIOS[max(best - 1, 0)], _RATIOS[min(best + 1, _RATIOS.size - 1)]
+        return float(np.exp(minimize_scalar(cost, bounds=around, method="bounded").x))
+
+    def _ratio_required(self, frontier: Frontier) -> float:
+        place, asked = self._required()
+        kappa = np.sqrt(asked / (1.0 - asked))
+
+        def excess(log_ratio: float) -> float:
+            return frontier.kappas(float(np.exp(log_ratio)))[place] - kappa
+
+        # the bound of class x rises with the ratio, that of class y falls
+        weakest, strongest = (-40.0, 40.0) if place == 1 else (40.0, -40.0)
+        if frontier.separable or excess(weakest) >= 0.0:
+            return float(np.exp(weakest)) if not frontier.separable else 1.0
+        if excess(strongest) < 0.0:
+            most = bound_of(frontier.kappas(float(np.exp(strongest)))[place])
+            raise ValueError(
+                f"required_bound={self.required_bound!r} cannot be met: no direction bounds that "
+                f"class by more than {most:.4g}."
+            )
+        root = brentq(excess, min(weakest, strongest), max(weakest, strongest), xtol=1e-12)
+        return float(np.exp(root))
+
+    def _required(self) -> tuple[int, float]:
+        """Place of the class with a required bound, and the bound."""
+        given, known = self.required_bound, self.classes_.tolist()
+        if not (isinstance(given, Mapping) and len(given) == 1 and next(iter(given)) in known):
+            raise ValueError(
+                f"required_bound must be a mapping of one of the classes {known} to a number; got "
+                f"{given!r}."
+            )
+        label, value = next(iter(given.items()))
+        if not 0.0 < check_number("required_bound", value) < 1.0:
+            raise ValueError(f"required_bound must be between 0 and 1; got {value!r}.")
+        return known.index(label), float(value)
+
+    def _held_out(self, Z: Array, rows: Labelled) -> float:
+        # rows of a kernel matrix have no values of their own to tell copies by
+        known = None if self.kernel == "precomputed" else _used_rows(rows)
+        rng = check_random_state(self.random_state)
+        folds = [
+            (_placed(train, Z), _placed(out, Z))
+            for train, out in held_out_folds(self.cv, rows, known, rng)
+        ]
+        if not folds:
+            return float("nan")
+        codes, weight = _placed(rows.codes, Z), _placed(rows.weight, Z)
+        xp = array_namespace(weight)
+        scores = [
+            self._solve(rows_of(Z, train), xp.take(codes, train), xp.take(weight, train)).scores(
+                rows_of(Z, out)
+            )
+            for train, out in folds
+        ]
+        out = xp.concat([out for _, out in folds])
+        return min(score_bounds(xp.concat(scores), xp.take(codes, out), xp.take(weight, out)))
+
+    def _expose(self, rows: Labelled, solved: _Solved, Z: Array, pivots: Array | None) -> None:
+        found = solved.direction
+        if not max(found.kappas) > 0.0:
+            warnings.warn(
+                "The classes have the same mean: no direction tells them apart; the bound is 0.",
+                UserWarning,
+                stacklevel=4,
+            )
+        self.class_bounds_ = _placed(np.array(found.bounds), rows.X)
+        self.accuracy_bound_ = float(min(found.bounds))
+        self.kkt_residual_ = found.residual
+        self.intercept_ = _placed(np.array([-solved.threshold]), rows.X)
+        self.cost_matrix_ = _placed(self.cost_matrix_, rows.X)
+        if rows.classes.dtype.kind in "biuf":
+            self.classes_ = _placed(rows.classes, rows.X)
+        if pivots is None:
+            self.coef_ = found.coef[None, :]
+            return
+        # f has the values Z a on all rows; kernel functions of the pivots alone give them all
+        n = rows.X.shape[0]
+        dual_coef = np.zeros((1, n))
+        if np.any(as_numpy(found.coef)):
+            dual_coef[0, rows.used[pivots]] = _duals(rows_of(Z, _placed(pivots, Z)), found.coef)
+        self.dual_coef_ = _placed(dual_coef, rows.X)
+        precomputed = self.kernel == "precomputed"
+        self._fit_X = _placed(np.arange(n), rows.X) if precomputed else rows.X
+
+    def _checked(self, X: Array, method: str) -> Array:
+        check_is_fitted(self)
+        check_same_place(self, X, self.intercept_, method)
+        return validated(self, X, reset=False, **self._accepted())
+
+    def _scores(self, X: Array) -> Array:
+        if "coef_" in vars(self):
+            return products(X, self.coef_[0, :]) + self.intercept_[0]
+        if sp.issparse(X):
+            X = X.tocsr()
+        right = self._fit_X if self.kernel == "precomputed" else self._kernel.right(self._fit_X)
+        with own_threads():
+            return self._kernel.product(X, right, self.dual_coef_.T)[:, 0] + self.intercept_[0]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.array_api_support = True
+        return tags
+
+
+def _placed(values: Array, X: Array) -> Array:
+    """Give a NumPy array where rows are; beside sparse ones it stays."""
+    return values if sp.issparse(X) else moved(values, X)
+
+
+def _used_rows(rows: Labelled) -> Array:
+    """Rows with a weight."""
+    if rows.used.size == rows.X.shape[0]:
+        return rows.X
+    return rows_of(rows.X, _placed(rows.used, rows.X))
+
+
+def _with_ridge(root: Array, ridge: Array) -> Array:
+    """Root of a covariance that has more on its diagonal."""
+    xp = array_namespace(root)
+    eye = xp.eye(ridge.shape[0], dtype=root.dtype, device=device(root))
+    stacked = xp.concat([root, eye * xp.sqrt(ridge)])
+    # a device has the shorter one decomposed sooner
+    return stacked if is_numpy_array(root) else triangle(stacked)
+
+
+def _duals(L: Array, coef: Array) -> Array:
+    """Solve L'a = coef, L lower triangular; as a NumPy array."""
+    if is_numpy_array(L):
+        return solve_triangular(L, coef, trans="T", lower=True)
+    # elimination has nothing to do in an upper triangle, and exchanges no rows
+    return as_numpy(array_namespace(L).linalg.solve(L.T, coef[:, None])[:, 0])

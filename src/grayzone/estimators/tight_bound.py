@@ -1,0 +1,701 @@
+"""Logistic regression fitted to the expected cost of its decisions, by ever tighter bounds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from array_api_compat import array_namespace
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from grayzone.decision import action_labels
+from grayzone.decision.costs import cost_matrix, reject_costs
+from grayzone.decision.limits import Target, cut_at, make_limit
+from grayzone.estimators._base import class_probabilities, labels_at, log_probabilities
+from grayzone.estimators._callbacks import (
+    FIT_DEPTH,
+    CallbackSupportMixin,
+    Report,
+    fit_progress,
+    with_callbacks,
+)
+from grayzone.estimators._html import FittedSummary
+from grayzone.estimators._lazy import lazily
+from grayzone.estimators._tight_bound_blocks import DOUBT, actions_of, fit_blocks, move_decision
+from grayzone.numerics.backend import is_elsewhere, moved
+from grayzone.numerics.checks import (
+    all_or_nothing,
+    as_numpy,
+    check_choice,
+    check_integer,
+    check_number,
+    row_weights,
+)
+from grayzone.numerics.designs import as_design
+from grayzone.numerics.losses import sigmoid
+from grayzone.numerics.threads import own_threads
+from grayzone.solvers.policy.constrained import constrain
+from grayzone.solvers.policy.online import OnlinePolicy
+from grayzone.solvers.policy.policy import (
+    Fitted,
+    PolicyProblem,
+    descend_directly,
+    fit_targets,
+    majorise,
+    policy_of,
+)
+from grayzone.solvers.training import Labelled, label_rows
+from grayzone.sources.open import check_same_place, given_blocks, in_blocks, validated
+from grayzone.sources.split import check_fraction, split_rows
+
+Array = Any
+
+_ACCEPTED: dict[str, Any] = {
+    "accept_sparse": ["csr", "csc"],
+    "dtype": [np.float64, np.float32],
+}
+# Bounds up to which "auto" takes them one by one, as they are asked for.
+_FEW_BOUNDS = 20
+# Relative decrease that the last step of a convex fit may have promised, beyond ``tol``.
+_SLACK = 10.0
+
+
+class TightBoundLogisticRegression(
+    CallbackSupportMixin, FittedSummary, ClassifierMixin, BaseEstimator
+):
+    r"""Logistic regression that minimises the expected cost of decisions instead of the log-loss.
+
+    A decision for class k with probability :math:`p_k(x)` is wrong with probability
+    :math:`1 - p_y(x)`; logistic regression minimises only an upper bound of the sum of these, tight
+    where :math:`p = 1/K`. Algorithm 1 of Le Roux [1]_ renews the bound at each solution,
+
+    .. math:: \theta_{t+1} = \arg\min_\theta
+              -\sum_i w_i\, p(y_i|x_i, \theta_t) \log p(y_i|x_i, \theta)
+              + \tfrac{1}{2CK}\|\theta\|^2,
+
+    so that the expected error
+    :math:`J = \sum_i w_i (1 - p(y_i|x_i)) + \tfrac{1}{2CK}\|\theta\|^2` falls with every step.
+    Rows far on the wrong side lose their influence: fewer errors, above all where a linear
+    model is too simple for the data. The first step is logistic regression itself.
+
+    Probabilities of a policy trained for decisions saturate: they say what to do, and are not
+    calibrated. Use :class:`TruncatedLogisticRegression` for probabilities at a threshold.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse strength of the penalty, that of ``LogisticRegression`` at ``n_bounds=1``. Choose it
+        anew for each ``n_bounds``: with a strong penalty more bounds can be worse than one.
+    n_bounds : int, default=10
+        How many bounds T are minimised; 1 is logistic regression.
+    costs : None, "balanced", mapping or array of shape (K, K), default=None
+        Costs of errors, trained for: None (1 each), "balanced", ``{label: cost}`` or
+        ``cost[true, decided]``. ``predict`` needs no threshold: it decides for the most probable
+        action.
+    reject_cost : float, mapping or array of shape (K,), default=None
+        Cost of staying undecided, which then is an action of its own, with scores of its own:
+        §4.2 of [1]_. The first bound is then the one at Chow's rule on the log-loss fit.
+    undecided_label : "auto", str or number, default="auto"
+        What ``predict`` returns for it; "auto" is -1 beside numbers and "undecided" beside strings.
+    max_fpr : float or None, default=None
+        Limit on the false positive rate of two classes; the true positive rate is maximised under
+        it, §4.1 of [1]_.
+    min_recall : float or None, default=None
+        Least true positive rate; the false positive rate is then minimised.
+    min_precision : float or None, default=None
+        Least precision; the true positive rate is then maximised.
+    validation_fraction : float or None, default=None
+        Share of rows to hold out: for the final threshold under a limit, which then holds for new
+        data rather than for the training data; otherwise to warn where ``n_bounds`` > 1
+        decides worse than 1. Of blocks, and of arrays that are not NumPy's, rows are drawn by
+        their numbers: about that share, and other rows than of the same data in memory.
+    solver : {"auto", "mm", "direct"}, default="auto"
+        "mm" runs Algorithm 1 literally. "direct" descends J itself after five bounds, to a
+        stationary point, in a fraction of the time that hundreds of bounds would take; it need not
+        be the point that they lead to. "auto" is "mm" up to 20 bounds, and "direct" beyond that.
+        Limits always take bounds.
+    fit_intercept : bool, default=True
+        Whether to fit an (unpenalised) intercept.
+    class_weight : mapping, "balanced" or None, default=None
+        Weights of the classes.
+    tol : float, default=1e-6
+        Relative decrease of J, in thousandths, at which it counts as stationary.
+    max_iter : int, default=100
+        Most Newton steps for each bound.
+    warm_start : bool, default=False
+        Start the first bound from the previous solution.
+    eta0 : float, default=0.5
+        Step size of ``partial_fit``.
+    random_state : int, RandomState instance or None, default=None
+        Draws held-out rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        Class labels; ``classes_[1]`` is the positive one of two.
+    actions_ : ndarray of shape (A,)
+        What ``predict`` can return: the classes and, with ``reject_cost``, the undecided label.
+    coef_ : ndarray of shape (1, n_features) or (A, n_features)
+        Coefficients of the log-odds of two actions, or of the A scores.
+    intercept_ : ndarray of shape (1,) or (A,)
+        Intercepts.
+    expected_error_path_ : ndarray of shape (n_iter_,)
+        J after each bound (after each step of "direct"); it never rises.
+    threshold_ : float or None
+        Probability from which on ``predict`` decides for the positive class: 1/2, or what a limit
+        asks for. None where there are other than two actions.
+    cost_matrix_ : ndarray of shape (K, K)
+        ``cost[true, decided]``.
+    kkt_residual_ : float
+        Relative decrease that the last Newton step of the last convex fit promised (the largest
+        scaled gradient with "direct"): how far the solution is from stationary.
+    validation_costs_ : tuple of two floats
+        Mean costs of decisions on held-out rows with one bound and with all; only without a limit
+        and with ``validation_fraction``.
+    n_iter_ : int
+        Bounds (steps) taken.
+    n_features_in_ : int
+        Features seen in fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where X has names that are all strings.
+
+    See Also
+    --------
+    TightBoundClassifier : The same bounds around any probabilistic classifier.
+    roc_by_costs : A ROC curve of models, one for each cost ratio.
+
+    References
+    ----------
+    .. [1] Le Roux, N. (2017). Tighter bounds lead to improved classifiers. ICLR.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from grayzone import TightBoundLogisticRegression
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = TightBoundLogisticRegression(n_bounds=10).fit(scale(X), y)
+    >>> bool((clf.expected_error_path_[1:] <= clf.expected_error_path_[:-1]).all())
+    True
+    >>> wary = TightBoundLogisticRegression(reject_cost=0.2).fit(scale(X), y)
+    >>> wary.actions_
+    array([ 0,  1, -1])
+    """
+
+    _online: OnlinePolicy
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        n_bounds: int = 10,
+        costs: Any = None,
+        reject_cost: Any = None,
+        undecided_label: Any = "auto",
+        max_fpr: float | None = None,
+        min_recall: float | None = None,
+        min_precision: float | None = None,
+        validation_fraction: float | None = None,
+        solver: str = "auto",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        warm_start: bool = False,
+        eta0: float = 0.5,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.n_bounds = n_bounds
+        self.costs = costs
+        self.reject_cost = reject_cost
+        self.undecided_label = undecided_label
+        self.max_fpr = max_fpr
+        self.min_recall = min_recall
+        self.min_precision = min_precision
+        self.validation_fraction = validation_fraction
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.eta0 = eta0
+        self.random_state = random_state
+
+    @all_or_nothing
+    @with_callbacks
+    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
+        """Fit the policy; on any error or interruption the estimator stays as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Source, Dask collection} of shape (n_samples, n_features)
+            Training data. Arrays of other libraries stay where they are under scikit-learn's
+            ``array_api_dispatch``, and so do fitted attributes. Blocks are a
+            :class:`grayzone.sources.Source`. All attributes are set, whatever X is.
+        y : array-like of shape (n_samples,), default=None
+            Class labels; None beside blocks, which bring theirs.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row; None beside blocks.
+
+        Returns
+        -------
+        self : TightBoundLogisticRegression
+            The fitted estimator.
+        """
+        target = self._check_parameters()
+        source = given_blocks(self, X, y, sample_weight)
+        if source is not None:
+            with fit_progress(self, "bound", self._most_steps(target)) as report:
+                found = fit_blocks(self, source, target, _listener(report))
+            self._forget_extras()
+            self._tell_if_worse(found.held_out_costs)
+            if not found.stopped:
+                self._tell_unless_converged()
+            return self
+        X, y = validate_data(self, X, y, **_ACCEPTED)
+        rows = label_rows(X, y, sample_weight, self.class_weight, by_rows=False)
+        self._check_classes(rows.classes, target)
+        start = self._previous(rows.classes, X.shape[1], np.empty(0))
+        rewards = self._set_actions(rows.classes, rows.prior)
+        self._forget_extras()
+        train, out = self._split(rows)
+        with own_threads(), fit_progress(self, "bound", self._most_steps(target)) as report:
+            problem = self._problem(rows, rewards, train)
+            if start is None:
+                start = problem.start()
+            targets = self._first_targets(problem, rows, train)
+            first = fit_targets(problem, targets, start, 1e-3 * self.tol)
+            last, stopped = self._tighten(problem, rows, train, first, target, report)
+            self._expose(last)
+            if target is not None:
+                self._set_cut(target, rows, train if out is None else out, out is not None)
+        if target is None and out is not None:
+            self._tell_if_worse(self._held_out_costs(rows, out, first))
+        if not stopped:
+            self._tell_unless_converged()
+        return self
+
+    def _check_parameters(self) -> Target | None:
+        check_number("C", self.C, above=0.0)
+        check_integer("n_bounds", self.n_bounds, least=1)
+        check_choice("solver", self.solver, ("auto", "mm", "direct"))
+        check_number("tol", self.tol, above=0.0)
+        check_integer("max_iter", self.max_iter, least=1)
+        check_number("eta0", self.eta0, above=0.0)
+        if self.validation_fraction is not None:
+            check_fraction(self.validation_fraction)
+        target = Target.of(self.max_fpr, self.min_recall, self.min_precision)
+        if target is not None and not self.fit_intercept:
+            raise ValueError(f"{target.name} needs an intercept to start from; got none.")
+        if target is not None and (self.costs is not None or self.reject_cost is not None):
+            raise ValueError(
+                f"{target.name} already says what to trade for what; costs and reject_cost must be "
+                "None beside it."
+            )
+        return target
+
+    @staticmethod
+    def _check_classes(classes: Array, target: Target | None) -> None:
+        if target is not None and len(classes) > 2:
+            raise ValueError(f"{target.name} is for two classes; y has {len(classes)}.")
+
+    def _forget_extras(self) -> None:
+        """Drop what an earlier fit left and this one need not set."""
+        for name in ("validation_costs_", "_online"):
+            self.__dict__.pop(name, None)
+
+    def _set_actions(self, classes: Array, prior: Array | None) -> Array:
+        """Set what can be decided and what it costs; gives rewards (K, A)."""
+        self.classes_ = self.actions_ = classes
+        self.cost_matrix_ = cost_matrix(self.costs, classes, prior)
+        if self.reject_cost is not None:
+            self.actions_ = action_labels(classes, self.undecided_label)
+        self._cut = 0.0
+        costs = self._action_costs()
+        return costs.max(axis=1, keepdims=True) - costs
+
+    def _action_costs(self) -> Array:
+        """Costs (K, A) of all actions."""
+        if self.reject_cost is None:
+            return self.cost_matrix_
+        undecided = reject_costs(self.reject_cost, self.classes_)
+        return np.column_stack([self.cost_matrix_, undecided])
+
+    @property
+    def threshold_(self) -> float | None:
+        """Probability from which on the positive class is decided for."""
+        check_is_fitted(self, "coef_")
+        return float(sigmoid(np.array(self._cut))) if self.actions_.shape[0] == 2 else None
+
+    def _split(self, rows: Labelled) -> tuple[Array | None, Array | None]:
+        if self.validation_fraction is None:
+            return None, None
+        rng = check_random_state(self.random_state)
+        return split_rows(rows.codes, rows.classes, self.validation_fraction, rng)
+
+    def _problem(self, rows: Labelled, rewards: Array, train: Array | None) -> PolicyProblem:
+        used = rows.used if train is None else rows.used[train]
+        codes = rows.codes if train is None else rows.codes[train]
+        weight = rows.weight if train is None else rows.weight[train]
+        X = rows.X if used.size == rows.X.shape[0] else rows.X[used]
+        n_actions = rewards.shape[1]
+        return PolicyProblem(
+            as_design(X, self.fit_intercept),
+            policy_of(n_actions),
+            weight[:, None] * rewards[codes],
+            1.0 / (self.C * n_actions),
+            self.tol,
+            self.max_iter,
+        )
+
+    def _first_targets(self, problem: PolicyProblem, rows: Labelled, train: Array | None) -> Array:
+        """Targets of the first bound: at p = 1/A or, beside an undecided action, at Bayes' rule.
+
+        Where p = 1/A every row stays half undecided, and more bounds hardly get away from there.
+        A bound may be taken at any policy: that of the log-loss fit and Bayes' (Chow's) rule.
+        """
+        if self.reject_cost is None:
+            return problem.first_targets()
+        plain = self._problem(rows, np.eye(len(rows.classes)), train)
+        fitted = fit_targets(plain, plain.first_targets(), plain.start(), 1e-3 * self.tol)
+        proba = plain.policy.proba(fitted.scores)
+        chosen = np.argmin(proba @ self._action_costs(), axis=1)
+        # some doubt, so that no action is ruled out: its intercept would have no optimum
+        policy = np.full(problem.rewards.shape, DOUBT / len(self.actions_))
+        policy[np.arange(chosen.size), chosen] += 1.0 - DOUBT
+        return problem.rewards * policy
+
+    def _directly(self) -> bool:
+        """Whether J itself is descended, rather than bound by bound."""
+        many = self.n_bounds > _FEW_BOUNDS if self.solver == "auto" else self.solver == "direct"
+        return many and self.n_bounds > 1
+
+    def _most_steps(self, target: Target | None) -> int | None:
+        """How many steps there can be, where that is known."""
+        if target is not None:
+            return self.n_bounds + 1  # and the start, which keeps the limit
+        return None if self._directly() else self.n_bounds
+
+    def _tighten(
+        self,
+        problem: PolicyProblem,
+        rows: Labelled,
+        train: Array | None,
+        first: Fitted,
+        target: Target | None,
+        report: Report | None,
+    ) -> tuple[Fitted, bool]:
+        """Go from the first bound to the last, unless told to stop; sets the path of J."""
+        wishes, heard = [False], _listener(report)
+
+        def listen(cost: float) -> bool:
+            wishes.append(heard(cost))
+            return wishes[-1]
+
+        if target is None and self._directly():
+            found, path = descend_directly(problem, first, listen)
+            self.expected_error_path_ = np.array(path)
+            return found, wishes[-1]
+        if target is None:
+            steps = majorise(problem, first, self.n_bounds)
+        else:
+            places = slice(None) if train is None else train
+            codes, weight = rows.codes[places], rows.sample_weight[rows.used][places]
+            limit, objective = make_limit(target, codes, weight)
+            limited = replace(problem, rewards=objective)
+            own = np.where(codes == 1, 1.0, -1.0)
+            steps = constrain(limited, own, limit, first, self.n_bounds)
+        last, costs = first, []
+        for fitted, cost in steps:
+            last = fitted
+            costs.append(cost)
+            if listen(cost):
+                break
+        self.expected_error_path_ = np.array(costs)
+        return last, wishes[-1]
+
+    def _expose(self, last: Fitted) -> None:
+        d = self.n_features_in_
+        self.coef_ = np.ascontiguousarray(last.coef[:, :d])
+        self.intercept_ = (
+            last.coef[:, d].copy() if self.fit_intercept else np.zeros(last.coef.shape[0])
+        )
+        self.kkt_residual_ = last.residual
+        self.n_iter_ = len(self.expected_error_path_)
+
+    def _held_out_costs(self, rows: Labelled, out: Array, first: Fitted) -> tuple[float, float]:
+        """Mean costs of decisions on held-out rows with one bound and with all."""
+        X, weight = rows.X[rows.used[out]], rows.weight[out]
+        coef = np.column_stack([self.coef_, self.intercept_])
+        before = first.coef if self.fit_intercept else np.pad(first.coef, ((0, 0), (0, 1)))
+        costs, means = self._action_costs(), []
+        for which in (before, coef):
+            scores = as_design(X, fit_intercept=True).scores(which)
+            paid = costs[rows.codes[out], actions_of(scores, self._cut)]
+            means.append(float(np.average(paid, weights=weight)))
+        return means[0], means[1]
+
+    def _tell_if_worse(self, means: tuple[float, float] | None) -> None:
+        """Keep mean costs of decisions on held-out rows, and warn where more bounds are worse."""
+        if means is None:
+            return
+        self.validation_costs_ = means
+        if means[1] > means[0]:
+            warnings.warn(
+                f"On held-out rows decisions cost {means[1]:.4g} with n_bounds={self.n_bounds}, "
+                f"more than {means[0]:.4g} with one bound. Choose C anew, or n_bounds=1.",
+                UserWarning,
+                stacklevel=FIT_DEPTH,
+            )
+
+    def _set_cut(self, target: Target, rows: Labelled, part: Array | None, fresh: bool) -> None:
+        """Set the threshold at which decisions, not only probabilities, keep the limit."""
+        places = slice(None) if part is None else part
+        scores = self._scores(rows.X[rows.used[places]])[:, 0]
+        # rates are those of the data, whatever the classes weigh in the fit
+        weight = rows.sample_weight[rows.used][places]
+        self._cut = cut_at(target, scores, rows.codes[places] == 1, weight, fresh)
+
+    def _tell_unless_converged(self) -> None:
+        if self.kkt_residual_ <= _SLACK * self.tol:
+            return
+        warnings.warn(
+            f"The last convex fit stopped {self.kkt_residual_:.1e} from stationary; scale the "
+            f"features or raise max_iter (now {self.max_iter}).",
+            ConvergenceWarning,
+            stacklevel=FIT_DEPTH,
+        )
+
+    def _previous(self, classes: Array, n_features: int, like: Array) -> Array | None:
+        """Coefficients of the last fit, where they can be a start for this one."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        n_actions = len(classes) + int(self.reject_cost is not None)
+        shape = (1 if n_actions == 2 else n_actions, n_features)
+        if self.coef_.shape != shape or not np.array_equal(classes, as_numpy(self.classes_)):
+            return None
+        coef = self.coef_
+        if self.fit_intercept:
+            xp = array_namespace(coef)
+            coef = xp.concat([coef, self.intercept_[:, None]], axis=1)
+        return moved(coef, like)
+
+    # ------------------------------------------------------------------------------------------
+    # One batch at a time
+    # ------------------------------------------------------------------------------------------
+
+    @all_or_nothing
+    def partial_fit(
+        self,
+        X: Array,
+        y: Array,
+        classes: Array | None = None,
+        sample_weight: Array | None = None,
+    ) -> Self:
+        """Take one step on a batch of rows.
+
+        The bound is that at a solution which is kept for a while and renewed each time the number
+        of rows seen has doubled (§2 of [1]_, "online learning"); steps are those of AdaGrad.
+        Features should be scaled. No limits, and no held-out rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like of shape (K,), default=None
+            All labels that will come; needed by the first call, unless ``fit`` came before it,
+            from whose solution it then goes on.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        self : TightBoundLogisticRegression
+            The estimator.
+        """
+        if self._check_parameters() is not None:
+            raise ValueError("partial_fit takes no max_fpr, min_recall or min_precision.")
+        if in_blocks(X):
+            raise ValueError(
+                f"partial_fit takes the rows of one batch, in memory; got {type(X).__name__}. Give "
+                "blocks and Dask collections to fit, or partial_fit one block after the other."
+            )
+        first = "_online" not in vars(self)
+        anew = first and not (classes is None and hasattr(self, "coef_"))
+        if not anew:
+            check_same_place(self, X, self.coef_, "partial_fit")
+        X, y = validated(self, X, y, reset=anew, **_ACCEPTED)
+        labels = None if classes is None else np.unique(as_numpy(classes))
+        if first:
+            self._begin(labels, X)
+        elif labels is not None and not np.array_equal(labels, as_numpy(self.classes_)):
+            raise ValueError(
+                f"classes={labels.tolist()} differ from those of the first call: "
+                f"{as_numpy(self.classes_).tolist()}."
+            )
+        known = as_numpy(self.classes_)
+        codes = _known_codes(as_numpy(y), known)
+        _, weight = row_weights(sample_weight, self.class_weight, known, codes)
+        if is_elsewhere(X):
+            codes, weight = moved(codes, X), moved(weight, X)
+        penalty = 1.0 / (self.C * self.actions_.shape[0])
+        self._online = self._online.step(X, codes, weight, penalty, self.eta0, self.fit_intercept)
+        self.coef_, self.intercept_ = self._online.coef[:, :-1], self._online.coef[:, -1]
+        self.n_iter_ += 1
+        return self
+
+    def _begin(self, classes: Array | None, X: Array) -> None:
+        """Start from zeros with these classes or, without, from where fit ended."""
+        if classes is None and not hasattr(self, "coef_"):
+            raise ValueError("The first call of partial_fit needs all labels: give classes.")
+        if isinstance(self.costs, str) or isinstance(self.class_weight, str):
+            raise ValueError("partial_fit does not know class frequencies: nothing is 'balanced'.")
+        if classes is not None and classes.size < 2:
+            raise ValueError(f"classes must name at least two classes; got {classes!r}.")
+        if classes is None:
+            rewards = self._set_actions(as_numpy(self.classes_), None)
+            xp = array_namespace(self.coef_)
+            coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
+        else:
+            rewards = self._set_actions(classes, None)
+            n_outputs = policy_of(len(self.actions_)).n_outputs
+            coef = np.zeros((n_outputs, self.n_features_in_ + 1))
+            coef = moved(coef, X) if is_elsewhere(X) else coef
+            self.n_iter_ = 0
+        move_decision(self, coef)
+        self._online = OnlinePolicy.start(moved(rewards, coef), coef)
+
+    # ------------------------------------------------------------------------------------------
+    # Decisions
+    # ------------------------------------------------------------------------------------------
+
+    def _scores(self, X: Array) -> Array:
+        xp = array_namespace(self.coef_)
+        coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
+        return as_design(X, fit_intercept=True).scores(coef)
+
+    def _checked_scores(self, X: Array, method: str) -> Array:
+        """Scores of all actions, for the public method of that name."""
+        check_is_fitted(self, "coef_")
+        check_same_place(self, X, self.coef_, method)
+        return self._scores(validated(self, X, reset=False, **_ACCEPTED))
+
+    def _class_scores(self, X: Array, method: str) -> Array:
+        """Scores of classes alone: (n, K), or (n, 1) log-odds of two actions."""
+        scores = self._checked_scores(X, method)
+        return scores if scores.shape[1] == 1 else scores[:, : self.classes_.shape[0]]
+
+    @lazily
+    def decision_function(self, X: Array) -> Array:
+        """Log-odds of the positive class, or the K scores.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, K)
+            Those of staying undecided are not among them.
+        """
+        scores = self._class_scores(X, "decision_function")
+        if scores.shape[1] == 2:
+            return scores[:, 1] - scores[:, 0]
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    @lazily
+    def policy_proba(self, X: Array) -> Array:
+        """Probabilities of the actions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, A)
+            One column for each of ``actions_``.
+        """
+        return class_probabilities(self._checked_scores(X, "policy_proba"))
+
+    @lazily
+    def predict_proba(self, X: Array) -> Array:
+        """Probabilities of the classes, among decisions for one of them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, K)
+            With ``n_bounds`` > 1 they saturate: they are probabilities of decisions, not calibrated
+            ones of classes.
+        """
+        return class_probabilities(self._class_scores(X, "predict_proba"))
+
+    @lazily
+    def predict_log_proba(self, X: Array) -> Array:
+        """Logarithm of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, K)
+            Finite also where a probability underflows.
+        """
+        return log_probabilities(self._class_scores(X, "predict_log_proba"))
+
+    @lazily
+    def predict(self, X: Array) -> Array:
+        """Take the most probable action; under a limit, by its threshold.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Labels, or the undecided label.
+        """
+        actions = actions_of(self._checked_scores(X, "predict"), self._cut)
+        return labels_at(self.actions_, actions)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.array_api_support = True
+        return tags
+
+
+def _known_codes(y: Array, classes: Array) -> Array:
+    known = np.isin(y, classes)
+    if not np.all(known):
+        raise ValueError(
+            f"y has the label {y[~known][0]!r}, which is none of the classes {classes.tolist()}."
+        )
+    return np.searchsorted(classes, y)
+
+
+def _listener(report: Report | None) -> Callable[[float], bool]:
+    """Tell callbacks J after each step."""
+    return lambda cost: report is not None and report(expected_cost=cost)

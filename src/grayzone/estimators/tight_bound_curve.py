@@ -1,0 +1,106 @@
+"""A ROC curve whose every point is a model trained for its own ratio of costs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from grayzone.numerics.checks import as_labels, as_numpy
+
+Array = Any
+
+
+class CostRoc(NamedTuple):
+    """Points of the curve, ordered by the cost of a miss, and the models they belong to."""
+
+    fpr: Array
+    tpr: Array
+    asymmetries: Array
+    models: list[Any]
+
+
+def roc_by_costs(
+    estimator: Any,
+    X: Array,
+    y: Array,
+    *,
+    asymmetries: Any = 21,
+    X_test: Array | None = None,
+    y_test: Array | None = None,
+    sample_weight: Array | None = None,
+) -> CostRoc:
+    r"""Train a model for each asymmetry of costs, as in §4.1 and Figure 6 of Le Roux (2017).
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier of two classes with the parameter ``costs``, such as
+        :class:`grayzone.TightBoundLogisticRegression`; it is cloned.
+    X, y : array-like
+        Training data.
+    asymmetries : int or array-like of floats, default=21
+        Costs a of missing a positive, strictly between 0 and 1; a false positive costs 1 - a. An
+        integer is that many on a logistic scale.
+    X_test, y_test : array-like, default=None
+        Data on which the rates are measured; the training data by default.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each training row.
+
+    Returns
+    -------
+    curve : CostRoc
+        ``fpr``, ``tpr``, ``asymmetries`` and the fitted ``models``.
+
+    References
+    ----------
+    Le Roux, N. (2017). Tighter bounds lead to improved classifiers. ICLR.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from grayzone import TightBoundLogisticRegression
+    >>> from grayzone import roc_by_costs
+    >>> X, y = make_classification(random_state=0)
+    >>> curve = roc_by_costs(TightBoundLogisticRegression(), X, y, asymmetries=[0.1, 0.5, 0.9])
+    >>> bool(curve.tpr[0] <= curve.tpr[-1]), len(curve.models)
+    (True, 3)
+    """
+    if (X_test is None) != (y_test is None):
+        raise ValueError("Give X_test and y_test together, or neither of them.")
+    values = _asymmetries(asymmetries)
+    labels = as_labels(y, "y")
+    classes = np.unique(labels)
+    if classes.size != 2:
+        raise ValueError(f"A ROC curve is for two classes; y has {classes.size}.")
+    where, truth = (X, labels) if X_test is None else (X_test, as_labels(y_test, "y_test"))
+    unknown = np.setdiff1d(truth, classes)
+    if unknown.size:
+        raise ValueError(
+            f"y_test has the label {unknown[0]!r}, which is none of the classes {classes.tolist()}."
+        )
+    positive = truth == classes[1]
+    if not (positive.any() and (~positive).any()):
+        raise ValueError("The data that rates are measured on must have rows of both classes.")
+    models, rates = [], []
+    for a in values:
+        costs = {classes[0]: 1.0 - a, classes[1]: a}
+        model = clone(estimator).set_params(costs=costs)
+        model.fit(X, y, sample_weight=sample_weight)
+        decided = model.predict(where) == classes[1]
+        rates.append((decided[~positive].mean(), decided[positive].mean()))
+        models.append(model)
+    fpr, tpr = np.array(rates).T
+    return CostRoc(fpr, tpr, values, models)
+
+
+def _asymmetries(given: Any) -> Array:
+    values = as_numpy(given).astype(np.float64)
+    if values.ndim == 0:
+        if not (np.isfinite(values) and values >= 1 and values == int(values)):
+            raise ValueError(f"asymmetries must be an integer >= 1 or numbers; got {given!r}.")
+        values = 1.0 / (1.0 + np.exp(-np.linspace(-5.0, 5.0, int(values))))
+    if values.ndim != 1 or not values.size or not np.all((values > 0.0) & (values < 1.0)):
+        raise ValueError(f"asymmetries must lie strictly between 0 and 1; got {given!r}.")
+    return np.sort(values)

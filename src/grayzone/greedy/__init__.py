@@ -1,5 +1,0 @@
-"""Greedy choice of the rows that span a kernel function: the import vector machine's engine."""
-
-from grayzone.greedy.growth import Growth, Rules
-
-__all__ = ["Growth", "Rules"]

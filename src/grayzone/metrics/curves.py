@@ -1,0 +1,209 @@
+"""The curves behind the displays: cost against threshold, risk against coverage, reliability."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from grayzone.decision import action_costs, bayes_decision
+from grayzone.decision.costs import Costs
+from grayzone.metrics.truth import Truth, read_binary, read_probabilities
+from grayzone.numerics.checks import Array, Floats, as_numpy, check_choice, check_integer
+
+
+class CostCurve(NamedTuple):
+    """Mean cost as a function of the decision threshold.
+
+    Attributes
+    ----------
+    thresholds : ndarray
+        Increasing, from 0 to 1; in between, every distinct probability.
+    mean_cost : ndarray
+        ``mean_cost[k]`` is the mean cost for every threshold in
+        ``(thresholds[k - 1], thresholds[k]]``.
+    """
+
+    thresholds: Floats
+    mean_cost: Floats
+
+
+class RiskCoverageCurve(NamedTuple):
+    """Risk on decided rows as a function of the share of rows decided.
+
+    Attributes
+    ----------
+    coverage : ndarray
+        Increasing shares of rows decided; the last one is 1.
+    risk : ndarray
+        Mean cost of the rows decided.
+    reject_cost : ndarray
+        The smallest cost of abstention at which so many rows are decided.
+    """
+
+    coverage: Floats
+    risk: Floats
+    reject_cost: Floats
+
+
+class ReliabilityBins(NamedTuple):
+    """Probabilities against frequencies: what a reliability diagram shows."""
+
+    predicted: Floats
+    observed: Floats
+    weight: Floats
+
+
+def cost_curve(
+    y_true: ArrayLike,
+    y_proba: Array,
+    *,
+    costs: Costs = None,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> CostCurve:
+    r"""Return the mean cost of two-class decisions for every threshold.
+
+    The rule is (1) of Hérault & Grandvalet (2007), positive if and only if :math:`p \ge t`, for
+    all :math:`t` in [0, 1] (Figure 1 of the paper). The curve is exact: one sort finds all the
+    steps of the mean cost, in :math:`O(n \log n)`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of two classes.
+    y_proba : array of shape (n_samples,) or (n_samples, 2)
+        Probability of the positive class; the second column of two.
+    costs : None, "balanced", mapping or array-like of shape (2, 2), default=None
+        As in :func:`~grayzone.metrics.expected_cost`; the positive class comes second.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row.
+    pos_label : str or number, default=None
+        The positive class; by default the last of the sorted labels.
+
+    Returns
+    -------
+    curve : CostCurve
+        The named tuple ``(thresholds, mean_cost)``: ``mean_cost[k]`` holds for every threshold
+        in ``(thresholds[k - 1], thresholds[k]]``.
+
+    Examples
+    --------
+    >>> from grayzone.metrics import cost_curve
+    >>> curve = cost_curve([0, 1, 0, 1], [0.1, 0.4, 0.6, 0.9], costs={0: 1.0, 1: 3.0})
+    >>> curve.thresholds
+    array([0. , 0.1, 0.4, 0.6, 0.9, 1. ])
+    >>> curve.mean_cost
+    array([0.5 , 0.5 , 0.25, 1.  , 0.75, 1.5 ])
+    """
+    truth, p = read_binary(y_true, y_proba, sample_weight, pos_label, costs)
+    paid = truth.weights[:, None] * truth.matrix_of(costs)[truth.codes]
+    as_negative, as_positive = paid[:, 0], paid[:, 1]
+    values, group = np.unique(p, return_inverse=True)
+    # At the smallest value all rows are positive; each value passed turns its rows negative.
+    steps = np.bincount(group, as_negative - as_positive)
+    totals = as_positive.sum() + np.concatenate([[0.0], np.cumsum(steps)])
+    if values[-1] < 1.0:
+        values = np.append(values, 1.0)
+    if values[0] > 0.0:
+        values, totals = np.insert(values, 0, 0.0), np.insert(totals, 0, totals[0])
+    return CostCurve(values, totals[: len(values)] / truth.weights.sum())
+
+
+def risk_coverage_curve(
+    y_true: ArrayLike,
+    y_proba: Array,
+    *,
+    costs: Costs = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> RiskCoverageCurve:
+    r"""Return the risk on decided rows for every share of rows that Bayes' rule can decide.
+
+    A row is decided when the expected cost of its best decision,
+    :math:`\min_j \sum_i p_i \mathrm{cost}[i, j]`, does not exceed the cost of abstention.
+    Letting the latter grow from zero decides the rows one after the other, the safest first.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels.
+    y_proba : array of shape (n_samples, n_classes) or (n_samples,)
+        Class probabilities, or the probability of the positive class.
+    costs : None, "balanced", mapping or array-like of shape (n_classes, n_classes), default=None
+        As in :func:`~grayzone.metrics.expected_cost`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row.
+    labels : array-like of shape (n_classes,), default=None
+        The classes in the order of the columns; by default the sorted labels of `y_true` and
+        the keys of a mapping.
+
+    Returns
+    -------
+    curve : RiskCoverageCurve
+        The named tuple ``(coverage, risk, reject_cost)``, by increasing coverage: with
+        ``reject_cost[k]`` as the cost of abstention, the share ``coverage[k]`` of the rows is
+        decided at a mean cost of ``risk[k]``.
+
+    See Also
+    --------
+    grayzone.metrics.selective_risk : The same for given decisions.
+
+    Examples
+    --------
+    >>> from grayzone.metrics import risk_coverage_curve
+    >>> curve = risk_coverage_curve([0, 1, 0, 1], [0.125, 0.375, 0.75, 1.0])
+    >>> curve.coverage
+    array([0.25, 0.5 , 0.75, 1.  ])
+    >>> curve.risk.round(2)
+    array([0.  , 0.  , 0.33, 0.5 ])
+    >>> curve.reject_cost
+    array([0.   , 0.125, 0.25 , 0.375])
+    """
+    truth, proba = read_probabilities(y_true, y_proba, sample_weight, labels, costs)
+    matrix, proba = truth.matrix_of(costs), as_numpy(proba)
+    best = np.min(action_costs(proba, matrix), axis=1)
+    paid = truth.weights * matrix[truth.codes, bayes_decision(proba, matrix)]
+    counted = truth.weights > 0
+    levels, group = np.unique(best[counted], return_inverse=True)
+    mass = np.cumsum(np.bincount(group, truth.weights[counted]))
+    risk = np.cumsum(np.bincount(group, paid[counted])) / mass
+    return RiskCoverageCurve(mass / mass[-1], risk, levels.astype(np.float64))
+
+
+def reliability_bins(
+    truth: Truth,
+    p: Floats,
+    rows: NDArray[np.bool_],
+    interval: tuple[float, float],
+    n_bins: int,
+    strategy: str,
+) -> ReliabilityBins:
+    """Bin the probabilities of the rows asked for, all of them inside `interval`."""
+    check_integer("n_bins", n_bins, least=1)
+    check_choice("strategy", strategy, ("quantile", "uniform"))
+    rows = rows & (truth.weights > 0)
+    if not np.any(rows):
+        return ReliabilityBins(np.empty(0), np.empty(0), np.empty(0))
+    p, y, w = p[rows], truth.codes[rows], truth.weights[rows]
+    inner = np.arange(1, n_bins) / n_bins
+    if strategy == "uniform":
+        edges = interval[0] + inner * (interval[1] - interval[0])
+    else:
+        # Edges are observed values: equal probabilities share a bin, and a row of weight two
+        # counts as two rows.
+        edges = np.quantile(p, inner, method="inverted_cdf", weights=w)
+    group = np.searchsorted(edges, p, side="left")
+    sums = np.stack([np.bincount(group, w * x, minlength=n_bins) for x in (p, y, np.ones_like(p))])
+    predicted, observed, mass = sums[:, sums[2] > 0]
+    return ReliabilityBins(predicted / mass, observed / mass, mass)
+
+
+def calibration_error(bins: ReliabilityBins) -> float:
+    """Return the mean distance of frequencies and probabilities, NaN if there is no bin."""
+    if bins.weight.size == 0:
+        return math.nan
+    distances = np.abs(bins.observed - bins.predicted)
+    return float(bins.weight @ distances / bins.weight.sum())

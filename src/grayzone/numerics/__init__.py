@@ -1,0 +1,1 @@
+"""Losses, margins, kernels and designs in any array library; threads; checks of what is given."""

@@ -1,0 +1,382 @@
+"""What scores are linear in: dense and sparse matrices behind one contract.
+
+A design answers four questions and keeps its matrix to itself:
+
+``scores(coef)``
+    (n, Q) scores of coefficients (Q, p); p counts the intercept, last, where there is one.
+``gradient(residual)``
+    (Q, p) transposed product of residuals (n, Q).
+``gram(weights, residual, rows)``
+    (M, p, p) matrices, the sums of w x x' over these rows for weights (len(rows), M), and the
+    transposed product of these rows with residuals (len(rows), Q), in one pass.
+``take(rows)``
+    the design of these rows.
+
+Everything is computed over blocks of rows that fit the cache: X is never copied whole, whatever
+its order, precision or storage (memory-mapped or not), and all sums are in double precision.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from array_api_compat import array_namespace, device, is_numpy_array
+
+from grayzone.numerics.backend import moved
+from grayzone.numerics.threads import split
+
+Array = Any
+
+# Doubles in a block: half a megabyte, so that a block and its scaled copy stay in the L2 cache.
+_BLOCK_SIZE = 2**16
+# The same on devices, where what counts is the number of calls, and memory.
+_DEVICE_BLOCK_SIZE = 2**26
+# BLAS needs a minimum of rows for its inner products to reach their speed.
+_MIN_BLOCK_ROWS = 128
+# Multiply-adds from which the hand-over to a second thread pays.
+_WORTH_A_THREAD = 4_000_000
+
+
+class Design(ABC):
+    """The contract; see the module's text."""
+
+    # whether Gram matrices of its coefficients can be had
+    forms_gram = True
+
+    def __init__(self, X: Array, fit_intercept: bool) -> None:
+        self.X = X
+        self.fit_intercept = fit_intercept
+        self.n_rows, self.n_features = X.shape
+        self.n_coef = self.n_features + int(fit_intercept)
+
+    @cached_property
+    def block_rows(self) -> int:
+        """Rows in a block."""
+        here = is_numpy_array(self.X) or sp.issparse(self.X)
+        size = _BLOCK_SIZE if here else _DEVICE_BLOCK_SIZE
+        return max(_MIN_BLOCK_ROWS, size // max(1, self.n_features))
+
+    def blocks(
+        self, start: int = 0, stop: int | None = None, copies: int = 1
+    ) -> Iterator[tuple[int, int]]:
+        """Give the consecutive row ranges that make up rows start to stop.
+
+        Work that holds several copies of a block takes shorter ones.
+        """
+        stop = self.n_rows if stop is None else stop
+        rows = max(_MIN_BLOCK_ROWS, self.block_rows // copies)
+        for a in range(start, stop, rows):
+            yield a, min(stop, a + rows)
+
+    def _append_sums(self, slopes: Array, columns: Array) -> Array:
+        """Add the intercept's entry, the sum of each column, to (Q, d) products."""
+        if not self.fit_intercept:
+            return slopes
+        xp = array_namespace(columns)
+        return xp.concat([slopes, xp.sum(columns, axis=0)[:, None]], axis=1)
+
+    @abstractmethod
+    def scores(self, coef: Array) -> Array:
+        """Scores (n, Q) of coefficients (Q, p)."""
+
+    @abstractmethod
+    def gradient(self, residual: Array) -> Array:
+        """Transposed product (Q, p) of residuals (n, Q)."""
+
+    @abstractmethod
+    def gram(
+        self, weights: Array, residual: Array, rows: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Weighted Gram matrices (M, p, p) and transposed product (Q, p) of the given rows.
+
+        ``weights`` (len(rows), M) and ``residual`` (len(rows), Q) belong to ``rows``; both are
+        had from one reading of the data.
+        """
+
+    @abstractmethod
+    def square_sums(self, weights: Array) -> Array:
+        """Diagonals (M, p) of the weighted Gram matrices of all rows, for weights (n, M)."""
+
+    @abstractmethod
+    def row_squares(self) -> Array:
+        """Squared norms (n,) of the rows, the intercept left out."""
+
+    @abstractmethod
+    def take(self, rows: Array) -> Design:
+        """Design of these rows."""
+
+    @abstractmethod
+    def inner(self, rows: Array, others: Array) -> Array:
+        """Inner products of two sets of rows, the intercept left out."""
+
+    def dot(self, coef: Array, other: Array, scores: Array | None = None) -> float:
+        """Inner product of two functions, intercepts left out.
+
+        ``scores`` are those of ``other``, for designs that can make use of them.
+        """
+        d = self.n_features
+        return float(array_namespace(coef).sum(coef[:, :d] * other[:, :d]))
+
+    @cached_property
+    def _penalised(self) -> Array:
+        mask = np.ones(self.n_coef)
+        mask[self.n_features :] = 0.0
+        return mask if sp.issparse(self.X) else moved(mask, self.X)
+
+    def penalised(self) -> Array:
+        """Ones for penalised coefficients, zero for the intercept."""
+        return self._penalised
+
+
+def _double(block: Array) -> Array:
+    """Block in double precision; the block itself where it is so already."""
+    xp = array_namespace(block)
+    return block if block.dtype == xp.float64 else xp.astype(block, xp.float64)
+
+
+class DenseDesign(Design):
+    """A dense matrix of any array API namespace, C or Fortran order, any floating precision."""
+
+    @cached_property
+    def _whole_products(self) -> bool:
+        """Whether BLAS can multiply X as it lies, with no hidden copy."""
+        X = self.X
+        contiguous = is_numpy_array(X) and (X.flags.c_contiguous or X.flags.f_contiguous)
+        return contiguous and X.dtype == np.float64
+
+    def scores(self, coef: Array) -> Array:
+        xp = array_namespace(coef)
+        d = self.n_features
+        slopes = coef[:, :d].T
+        if self._whole_products:
+            parts = self._split(lambda a, b: self.X[a:b] @ slopes)
+            out = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        else:
+            out = xp.concat([xp.matmul(_double(self.X[a:b, :]), slopes) for a, b in self.blocks()])
+        return out + coef[:, d] if self.fit_intercept else out
+
+    def gradient(self, residual: Array) -> Array:
+        xp = array_namespace(residual)
+        if self._whole_products:
+            slopes = sum(self._split(lambda a, b: residual[a:b].T @ self.X[a:b]))
+        else:
+            slopes = sum(
+                xp.matmul(residual[a:b, :].T, _double(self.X[a:b, :])) for a, b in self.blocks()
+            )
+        return self._append_sums(slopes, residual)
+
+    def _split(self, work: Callable[[int, int], Array]) -> list[Array]:
+        return split(self.n_rows, work, worth=self.X.size > _WORTH_A_THREAD // 8)
+
+    def gram(
+        self, weights: Array, residual: Array, rows: Array | None = None
+    ) -> tuple[Array, Array]:
+        xp = array_namespace(weights)
+        n, p, m = weights.shape[0], self.n_coef, weights.shape[1]
+        # a multinomial Hessian has weights of both signs, a binary one has not
+        rooted = m == 1 and is_numpy_array(self.X) and bool(xp.all(weights >= 0))
+        if rooted:
+            weights = np.sqrt(weights)
+        part = self._gram_rooted if rooted else self._gram_signed
+
+        def work(start: int, stop: int) -> tuple[Array, Array]:
+            return part(weights, residual, rows, start, stop)
+
+        worth = is_numpy_array(self.X) and n * p * p * m > _WORTH_A_THREAD
+        grams, pulls = zip(*split(n, work, worth=worth), strict=True)
+        return sum(grams), self._append_sums(sum(pulls), residual)
+
+    def _gram_signed(
+        self, weights: Array, residual: Array, rows: Array | None, start: int, stop: int
+    ) -> tuple[Array, Array]:
+        xp = array_namespace(self.X)
+        p, m = self.n_coef, weights.shape[1]
+        place = device(self.X)
+        total = xp.zeros((p, m * p), dtype=xp.float64, device=place)
+        pulled = xp.zeros((residual.shape[1], self.n_features), dtype=xp.float64, device=place)
+        for a, b in self.blocks(start, stop, copies=m):
+            block = _double(self.X[a:b, :] if rows is None else self._rows(rows[a:b]))
+            pulled += xp.matmul(residual[a:b, :].T, block)
+            if self.fit_intercept:
+                ones = xp.ones((b - a, 1), dtype=xp.float64, device=place)
+                block = xp.concat([block, ones], axis=1)
+            scaled = xp.reshape(weights[a:b, :, None] * block[:, None, :], (b - a, m * p))
+            total += xp.matmul(block.T, scaled)
+        return xp.permute_dims(xp.reshape(total, (p, m, p)), (1, 0, 2)), pulled
+
+    def _gram_rooted(
+        self, root: Array, residual: Array, rows: Array | None, start: int, stop: int
+    ) -> tuple[Array, Array]:
+        """The same from square roots of weights: one operand twice halves the work (syrk)."""
+        total = np.zeros((1, self.n_coef, self.n_coef))
+        pulled = np.zeros((residual.shape[1], self.n_features))
+        # in the order of X: transposing on the way costs as much as the product
+        shape = min(self.block_rows, stop - start), self.n_coef
+        buffer = np.empty(shape, order="C" if self.X.flags.c_contiguous else "F")
+        for a, b in self.blocks(start, stop):
+            block = self.X[a:b] if rows is None else self._rows(rows[a:b])
+            scaled = buffer[: b - a]
+            np.multiply(block, root[a:b], out=scaled[:, : self.n_features])
+            if self.fit_intercept:
+                scaled[:, -1:] = root[a:b]
+            total[0] += scaled.T @ scaled
+            pulled += residual[a:b].T @ block
+        return total, pulled
+
+    def square_sums(self, weights: Array) -> Array:
+        xp = array_namespace(weights)
+        slopes = sum(
+            xp.matmul(weights[a:b, :].T, _double(self.X[a:b, :]) ** 2) for a, b in self.blocks()
+        )
+        return self._append_sums(slopes, weights)
+
+    def row_squares(self) -> Array:
+        xp = array_namespace(self.X)
+        return xp.concat([xp.sum(_double(self.X[a:b, :]) ** 2, axis=1) for a, b in self.blocks()])
+
+    def take(self, rows: Array) -> DenseDesign:
+        if not (is_numpy_array(self.X) and self.X.flags.f_contiguous):
+            return DenseDesign(_double(self._rows(rows)), self.fit_intercept)
+        # rows side by side, whatever the order of X: they are about to be read row by row
+        taken = np.empty((rows.shape[0], self.n_features))
+        for a in range(0, rows.shape[0], self.block_rows):
+            taken[a : a + self.block_rows] = self.X[rows[a : a + self.block_rows]]
+        return DenseDesign(taken, self.fit_intercept)
+
+    def _rows(self, rows: Array) -> Array:
+        # NumPy's take would first make a copy of all of X in C order where it is not so already
+        if is_numpy_array(self.X):
+            return self.X[rows]
+        return array_namespace(self.X).take(self.X, rows, axis=0)
+
+    def inner(self, rows: Array, others: Array) -> Array:
+        left, right = _double(self._rows(rows)), _double(self._rows(others))
+        return array_namespace(left).matmul(left, right.T)
+
+
+class SparseDesign(Design):
+    """A SciPy CSR or CSC array or matrix; columns are never centred, so zeros stay zeros."""
+
+    def scores(self, coef: Array) -> Array:
+        d = self.n_features
+        slopes = np.ascontiguousarray(coef[:, :d].T)
+        out = np.zeros((self.n_rows, slopes.shape[1]))
+        for piece, rows, columns in self._pieces():
+            out[rows] += piece @ slopes[columns]
+        return out + coef[:, d] if self.fit_intercept else out
+
+    def gradient(self, residual: Array) -> Array:
+        return self._append_sums(self._transposed_product(residual), residual)
+
+    def _transposed_product(self, columns_of_n: Array) -> Array:
+        out = np.zeros((self.n_features, columns_of_n.shape[1]))
+        for piece, rows, columns in self._pieces():
+            out[columns] += piece.T @ columns_of_n[rows]
+        return out.T
+
+    def _pieces(self) -> Iterator[tuple[Any, slice, slice]]:
+        """The matrix in double precision with the rows and columns it covers, whole or in pieces.
+
+        SciPy would convert all of a single-precision matrix for each product with doubles.
+        """
+        every = slice(None)
+        if self.X.dtype == np.float64:
+            yield self.X, every, every
+            return
+        by_rows = self.X.format == "csr"
+        length = self.n_rows if by_rows else self.n_features
+        step = max(1, length * _BLOCK_SIZE // max(1, self.X.nnz))
+        for a in range(0, length, step):
+            part = slice(a, a + step)
+            piece = self.X[part] if by_rows else self.X[:, part]
+            yield piece.astype(np.float64), *((part, every) if by_rows else (every, part))
+
+    def gram(
+        self, weights: Array, residual: Array, rows: Array | None = None
+    ) -> tuple[Array, Array]:
+        if rows is not None:
+            weights, residual = self._scatter(weights, rows), self._scatter(residual, rows)
+        d = self.n_features
+        G = np.empty((weights.shape[1], self.n_coef, self.n_coef))
+        fill = self._gram_by_rows if self.X.format == "csr" else self._gram_by_columns
+        G[:, :d, :d] = fill(weights)
+        if self.fit_intercept:
+            G[:, d, :d] = G[:, :d, d] = self._transposed_product(weights)
+            G[:, d, d] = weights.sum(axis=0)
+        return G, self.gradient(residual)
+
+    def _scatter(self, values: Array, rows: Array) -> Array:
+        full = np.zeros((self.n_rows, values.shape[1]))
+        full[rows] = values
+        return full
+
+    def _gram_by_rows(self, weights: Array) -> Array:
+        """Through dense blocks of the rows that have a weight."""
+        d, m = self.n_features, weights.shape[1]
+
+        def part(start: int, stop: int) -> Array:
+            total = np.zeros((d, m * d))
+            for a, b in self.blocks(start, stop, copies=m):
+                used = a + np.flatnonzero(np.any(weights[a:b] != 0.0, axis=1))
+                if used.size:
+                    block = self.X[used].toarray().astype(np.float64, copy=False)
+                    scaled = (weights[used, :, None] * block[:, None, :]).reshape(-1, m * d)
+                    total += block.T @ scaled
+            return total
+
+        total = sum(split(self.n_rows, part, worth=self.n_rows * d * d * m > _WORTH_A_THREAD))
+        return total.reshape(d, m, d).transpose(1, 0, 2)
+
+    def _gram_by_columns(self, weights: Array) -> Array:
+        """Through dense blocks of columns: rows of a CSC matrix cannot be had cheaply."""
+        d, m = self.n_features, weights.shape[1]
+        width = max(1, 64 * _BLOCK_SIZE // self.n_rows)
+        G = np.empty((m, d, d))
+        for a in range(0, d, width):
+            columns = self.X[:, a : a + width].toarray()
+            for i in range(m):
+                G[i, :, a : a + width] = self._transposed_product(columns * weights[:, i, None]).T
+        return G
+
+    def square_sums(self, weights: Array) -> Array:
+        slopes = np.zeros((weights.shape[1], self.n_features))
+        for square, a, b in self._squares():
+            slopes += (square.T @ weights[a:b]).T
+        return self._append_sums(slopes, weights)
+
+    def row_squares(self) -> Array:
+        return np.concatenate(
+            [square @ np.ones(self.n_features) for square, _, _ in self._squares()]
+        )
+
+    def _squares(self) -> Iterator[tuple[Any, int, int]]:
+        for a, b in self.blocks(copies=8):
+            block = self.X[a:b].astype(np.float64)
+            block.data **= 2
+            yield block, a, b
+
+    def take(self, rows: Array) -> Design:
+        return SparseDesign(sp.csr_array(self.X[rows]), self.fit_intercept)
+
+    def inner(self, rows: Array, others: Array) -> Array:
+        left, right = self.X[rows].astype(np.float64), self.X[others].astype(np.float64)
+        return (left @ right.T).toarray()
+
+
+def as_design(X: Array, fit_intercept: bool = True) -> Design:
+    """Wrap a validated matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.designs import as_design
+    >>> design = as_design(np.eye(3), fit_intercept=True)
+    >>> design.scores(np.array([[1.0, 2.0, 3.0, 10.0]]))[:, 0]
+    array([11., 12., 13.])
+    """
+    return (SparseDesign if sp.issparse(X) else DenseDesign)(X, fit_intercept)

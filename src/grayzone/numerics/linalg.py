@@ -1,0 +1,102 @@
+"""Positive definite systems, and line search along a convex function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_numpy_array
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+Array = Any
+
+
+def factorise(H: Array) -> Callable[[Array], Array]:
+    """Cholesky factor of H, scaled to unit diagonal; gives the function that solves.
+
+    The scaling takes badly scaled features out of the condition number; a ridge at rounding
+    level, raised until the factor exists, takes care of exact duplicates.
+    """
+    xp = array_namespace(H)
+    diagonal = xp.linalg.diagonal(H)
+    largest = float(xp.max(diagonal))
+    if not largest > 1e-290:
+        raise FloatingPointError("the Hessian is zero, or not finite")
+    # a direction without curvature (an intercept that no active row holds) gets a trace of it
+    least = 1e-18 * largest
+    scale = 1.0 / xp.sqrt(xp.clip(diagonal, min=least))
+    scaled = H * scale[:, None] * scale[None, :]
+    ridge = 1e-15
+    while ridge < 1.0:
+        inner = _cholesky(scaled + ridge * xp.eye(H.shape[0], dtype=H.dtype, device=device(H)))
+        if inner is not None:
+            return _scaled(inner, scale)
+        ridge *= 100.0
+    raise FloatingPointError("the Hessian is not positive definite, or not finite")
+
+
+def _scaled(inner: Callable[[Array], Array], scale: Array) -> Callable[[Array], Array]:
+    """Function that solves for one right-hand side, or for several side by side."""
+
+    def solve(r: Array) -> Array:
+        factor = scale if r.ndim == 1 else scale[:, None]
+        return factor * inner(factor * r)
+
+    return solve
+
+
+def _cholesky(H: Array) -> Callable[[Array], Array] | None:
+    if is_numpy_array(H):
+        # LAPACK itself: the wrappers cost more than systems of this size
+        factor, failed = dpotrf(H, lower=True, clean=False)
+        return None if failed else lambda r: dpotrs(factor, r, lower=True)[0]
+    xp = array_namespace(H)
+    try:
+        lower = xp.linalg.cholesky(H)
+    except Exception:  # each array library raises its own error here
+        return None
+    inverse = xp.linalg.solve(lower, xp.eye(H.shape[0], dtype=H.dtype, device=device(H)))
+    return lambda r: xp.matmul(inverse.T, xp.matmul(inverse, r))
+
+
+def descend(value: Callable[[float], float], slope0: float, start: float) -> tuple[float, float]:
+    """Find a step t in (0, 1] that lowers a convex function by a fair share of what it promises.
+
+    Halving guided by the parabola through value(0), slope(0) and value(t). Returns the step and
+    the value there; (0, start) when no step down to 1e-12 helps.
+    """
+    t = 1.0
+    while t > 1e-12:
+        reached = value(t)
+        if reached <= start + 1e-4 * t * slope0:
+            return t, reached
+        # near the optimum the promised decrease drowns in the rounding of the sum
+        if t == 1.0 and -slope0 <= 1e-11 * abs(start) and reached - start <= 1e-13 * abs(start):
+            return t, reached
+        bend = reached - start - t * slope0
+        guess = -slope0 * t * t / (2.0 * bend) if np.isfinite(bend) and bend > 0 else 0.0
+        t = min(0.5 * t, max(guess, 0.1 * t))
+    return 0.0, start
+
+
+def level(slope: Callable[[float], float], slope0: float) -> float:
+    """Find a step t in (0, 1] where the slope of a convex function is at most half of slope(0).
+
+    Slopes do not drown in the rounding of a large sum as differences of values do. Regula falsi
+    (Illinois) on the slope, which only rises with t; 1 where it is still negative there.
+    """
+    low, at_low, high, at_high = 0.0, slope0, 1.0, slope(1.0)
+    if not at_high > 0.5 * abs(slope0):
+        return 1.0
+    for _ in range(60):
+        t = low + (high - low) * at_low / (at_low - at_high)
+        t = min(max(t, low + 0.01 * (high - low)), high - 0.01 * (high - low))
+        here = slope(t)
+        if abs(here) <= 0.5 * abs(slope0):
+            return t
+        if here < 0:
+            low, at_low, at_high = t, here, 0.5 * at_high
+        else:
+            high, at_high, at_low = t, here, 0.5 * at_low
+    return low

@@ -1,0 +1,309 @@
+"""Pointwise losses in score space; no design matrix in sight.
+
+A row's *margin* ``u`` is the log-odds against its own class: ``u = -y (f(x) + b)`` for two
+classes, ``u = log((1 - p_y) / p_y)`` for more. The truncated log-likelihood of Hérault &
+Grandvalet (2007, eq. (8)) is the one-dimensional loss
+
+    h(u) = log(1 + exp(max(u, F)))
+
+whose *floor* ``F`` is where the loss stops rewarding certainty: ``F = -logit(p_max)`` for the
+positive class, ``F = logit(p_min)`` for the negative class and ``F = -logit(cap_y)`` for class
+``y`` of many. ``F = -inf`` is the plain logistic loss. The loss has a kink at ``u = F``.
+
+Everything is written against the array API, and is finite for every margin from -1e308 to 1e308.
+
+References
+----------
+.. [1] Hérault, R. & Grandvalet, Y. (2007). Sparse probabilistic classifiers. ICML.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from array_api_compat import array_namespace
+
+__all__ = [
+    "Logistic",
+    "Ramp",
+    "SmoothedLogistic",
+    "TruncatedLogistic",
+    "logit",
+    "sigmoid",
+    "softplus",
+    "xlogx",
+]
+
+Array = Any  # an array of any array API namespace
+
+
+def softplus(u: Array) -> Array:
+    """Log(1 + exp(u)) without overflow, relative accuracy kept for very negative u."""
+    xp = array_namespace(u)
+    return xp.where(u > 0, u, 0.0) + xp.log1p(xp.exp(-xp.abs(u)))
+
+
+def sigmoid(u: Array) -> Array:
+    """1 / (1 + exp(-u)) without overflow, relative accuracy kept on the left tail."""
+    xp = array_namespace(u)
+    e = xp.exp(-xp.abs(u))
+    return xp.where(u >= 0, 1.0, e) / (1.0 + e)
+
+
+def logit(p: Array) -> Array:
+    """Log(p / (1 - p)) for p strictly between 0 and 1."""
+    xp = array_namespace(p)
+    return xp.log(p) - xp.log1p(-p)
+
+
+def xlogx(a: Array) -> Array:
+    """Return a log(a), 0 at 0."""
+    xp = array_namespace(a)
+    positive = a > 0
+    return xp.where(positive, a * xp.log(xp.where(positive, a, 1.0)), 0.0)
+
+
+# Below this distance the closed form loses more digits than the series leaves out.
+_SERIES = 1e-4
+
+
+def _bernoulli_bregman(a: Array, d: Array) -> Array:
+    """KL distance of two Bernoulli laws: log(1 + a (e^d - 1)) - a d for a in [0, 1].
+
+    The log-odds of the two laws differ by d. Never negative, and free of cancellation at small d.
+    """
+    xp = array_namespace(a, d)
+    size = xp.abs(d)
+    # The larger exponential is taken out, so that what is left of the logarithm is in (0, 1].
+    gone = xp.where(d > 0, 1.0 - a, a)
+    kept = xp.where(d > 0, a, 1.0 - a)
+    certain = (a <= 0) | (a >= 1)
+    inside = kept + gone * xp.exp(-size)
+    inside = xp.where(certain, 1.0, inside)
+    small = xp.clip(size, max=1.0)
+    tail = xp.where(size < 1.0, xp.log1p(gone * xp.expm1(-small)), xp.log(inside))
+    tiny = xp.clip(d, min=-_SERIES, max=_SERIES)
+    series = 0.5 * a * (1.0 - a) * tiny**2 * (1.0 + (1.0 - 2.0 * a) * tiny / 3.0)
+    value = xp.where(size < _SERIES, series, gone * size + tail)
+    return xp.where(certain, 0.0, xp.clip(value, min=0.0))
+
+
+class TruncatedLogistic:
+    r"""The truncated logistic loss :math:`h(u) = \log(1 + e^{\max(u, F)})`, eq. (8) of [1]_.
+
+    Parameters
+    ----------
+    floor : array of shape (n,)
+        The floors F, one a row; ``-inf`` leaves that row the plain logistic loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.losses import TruncatedLogistic
+    >>> loss = TruncatedLogistic(np.array([-1.0, -1.0]))
+    >>> loss.value(np.array([-5.0, 2.0])).round(4)
+    array([0.3133, 2.1269])
+    """
+
+    def __init__(self, floor: Array) -> None:
+        self.floor = floor
+
+    @cached_property
+    def slope_at_floor(self) -> Array:
+        """Largest slope on the kink, sigma(F); 0 where there is no kink."""
+        return sigmoid(self.floor)
+
+    @cached_property
+    def finite_floor(self) -> Array:
+        """Floors, 0 where infinite: a F is never formed with an infinite F, as 0 inf is not 0."""
+        xp = array_namespace(self.floor)
+        return xp.where(xp.isfinite(self.floor), self.floor, 0.0)
+
+    def take(self, rows: Array) -> TruncatedLogistic:
+        """Give the loss of these rows."""
+        return TruncatedLogistic(self.floor[rows])
+
+    def value(self, u: Array) -> Array:
+        """Loss of each margin."""
+        return softplus(array_namespace(u).maximum(u, self.floor))
+
+    def slope(self, u: Array) -> Array:
+        """Derivative; at the kink the value from the left, 0."""
+        return array_namespace(u).where(u > self.floor, sigmoid(u), 0.0)
+
+    def curvature(self, u: Array) -> Array:
+        """Second derivative away from the kink; 0 on its left side and on it."""
+        return self.slopes(u)[1]
+
+    def slopes(self, u: Array) -> tuple[Array, Array]:
+        """Slope and curvature, for the price of one exponential."""
+        xp = array_namespace(u)
+        e = xp.exp(-xp.abs(u))
+        share = 1.0 / (1.0 + e)
+        active = u > self.floor
+        first = xp.where(active, xp.where(u >= 0, 1.0, e) * share, 0.0)
+        return first, xp.where(active, e * share * share, 0.0)
+
+    def conjugate(self, a: Array) -> Array:
+        r"""Convex conjugate :math:`h^*(a) = \sup_u\, a u - h(u)`, infinite outside [0, 1].
+
+        :math:`a F - \log(1 + e^F)` for :math:`a \le \sigma(F)` and
+        :math:`a \log a + (1-a) \log(1-a)` above.
+        """
+        xp = array_namespace(a)
+        linear = a * self.finite_floor - softplus(self.floor)
+        inside = xp.clip(a, min=0.0, max=1.0)
+        entropy = xlogx(inside) + xlogx(1.0 - inside)
+        value = xp.where(a <= self.slope_at_floor, linear, entropy)
+        return xp.where((a < 0) | (a > 1), xp.inf, value)
+
+    def fenchel_young(self, u: Array, a: Array) -> Array:
+        """Fenchel-Young loss h(u) + h*(a) - a u >= 0, computed without cancellation.
+
+        Zero exactly when ``a`` is a slope of h at ``u``. Summed over rows it is the part of a
+        duality gap which the losses answer for.
+        """
+        xp = array_namespace(u, a)
+        s = self.slope_at_floor
+        above = u > self.floor
+        # a <= s: the conjugate is the line a F - h(F)
+        rise = xp.where(above, u - self.finite_floor, 0.0)
+        # F = -inf leaves a = s = 0 here, and h(u) - 0 = softplus(u) is what remains
+        bounded = xp.isfinite(self.floor)
+        climb = xp.where(bounded, _bernoulli_bregman(s, rise) + (s - a) * rise, softplus(u))
+        fall = a * xp.where(above | ~bounded, 0.0, self.finite_floor - u)
+        low = xp.where(above, climb, fall)
+        # a > s: Bernoulli distance between a and sigmoid(max(u, F)), and the ramp below F
+        v = xp.maximum(u, self.floor)
+        inside = (a > s) & (a < 1)
+        p = xp.where(inside, a, 0.5)
+        distance = xp.where(inside, _bernoulli_bregman(p, v - logit(p)), softplus(-v))
+        high = distance + a * xp.where(above, 0.0, v - u)
+        return xp.where((a < 0) | (a > 1), xp.inf, xp.where(a <= s, low, high))
+
+
+class Logistic(TruncatedLogistic):
+    """The plain logistic loss log(1 + exp(u)): the truncated one with its floor at -inf.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.losses import Logistic
+    >>> float(Logistic(np.zeros(1)).value(np.zeros(1))[0])
+    0.6931471805599453
+    """
+
+    def __init__(self, like: Array) -> None:
+        xp = array_namespace(like)
+        super().__init__(xp.full_like(like, -xp.inf))
+
+
+class SmoothedLogistic:
+    r"""The truncated loss with its kink rounded off by a polynomial, §4.1 of [1]_.
+
+    :math:`h_\epsilon(u) = \log(1 + e^{F + m(u - F)})`, where m rounds max(0, t) on
+    :math:`|t| \le \epsilon` with second derivative
+    :math:`\tfrac{3}{4\epsilon}(1 - t^2/\epsilon^2)`: twice continuously differentiable and convex.
+
+    Parameters
+    ----------
+    exact : TruncatedLogistic
+        The loss to smooth.
+    width : float
+        Half the width of the rounded piece.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.losses import SmoothedLogistic, TruncatedLogistic
+    >>> loss = SmoothedLogistic(TruncatedLogistic(np.zeros(1)), 0.5)
+    >>> loss.slope(np.zeros(1)).round(4)
+    array([0.2617])
+    """
+
+    def __init__(self, exact: TruncatedLogistic, width: float) -> None:
+        self.exact = exact
+        self.width = width
+
+    def _bent(self, u: Array) -> tuple[Array, Array, Array]:
+        """Rows on the rounded piece, their place t in (-1, 1) on it, and their floors."""
+        xp = array_namespace(u)
+        bent = xp.abs(u - self.exact.floor) < self.width
+        floor = self.exact.floor[bent]
+        return bent, (u[bent] - floor) / self.width, floor
+
+    def _rounded(self, t: Array, floor: Array) -> Array:
+        """Margin after rounding, F + m(u - F)."""
+        square = t * t
+        return floor + self.width * (3 / 16 + t / 2 + square * (3 / 8 - square / 16))
+
+    def value(self, u: Array) -> Array:
+        """Loss of each margin."""
+        value = self.exact.value(u)
+        bent, t, floor = self._bent(u)
+        value[bent] = softplus(self._rounded(t, floor))
+        return value
+
+    def slope(self, u: Array) -> Array:
+        """First derivative."""
+        slope = self.exact.slope(u)
+        bent, t, floor = self._bent(u)
+        slope[bent] = sigmoid(self._rounded(t, floor)) * (0.5 + t * (0.75 - t * t / 4))
+        return slope
+
+    def curvature(self, u: Array) -> Array:
+        """Second derivative."""
+        return self.slopes(u)[1]
+
+    def slopes(self, u: Array) -> tuple[Array, Array]:
+        """Slope and curvature together."""
+        slope, bend = self.exact.slopes(u)
+        bent, t, floor = self._bent(u)
+        p = sigmoid(self._rounded(t, floor))
+        square = t * t
+        first, second = 0.5 + t * (0.75 - square / 4), 0.75 * (1 - square) / self.width
+        slope[bent] = p * first
+        bend[bent] = p * ((1.0 - p) * first * first + second)
+        return slope, bend
+
+
+class Ramp:
+    r"""The loss saturated on both sides, :math:`\log(1 + e^{\min(\max(u, F), G)})`, §3.3 of [1]_.
+
+    It is the smaller of a convex loss and a constant, ``min(h(u), log(1 + e^G))``: rows beyond the
+    ceiling G are given up. The convex part is :attr:`convex`, and majorising the minimum by
+    the piece in force gives a descent method: fit the convex loss to the rows not given up.
+
+    Parameters
+    ----------
+    floor, ceiling : arrays of shape (n,)
+        F and G, F < G.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.losses import Ramp
+    >>> Ramp(np.array([-1.0]), np.array([1.0])).value(np.array([50.0])).round(4)
+    array([1.3133])
+    """
+
+    def __init__(self, floor: Array, ceiling: Array) -> None:
+        self.convex = TruncatedLogistic(floor)
+        self.ceiling = ceiling
+
+    def value(self, u: Array) -> Array:
+        """Loss of each margin."""
+        return self.convex.value(array_namespace(u).minimum(u, self.ceiling))
+
+    def given_up(self, u: Array) -> Array:
+        """Tell which rows lie beyond the ceiling, where nothing pulls any more."""
+        return u > self.ceiling
+
+    def slope(self, u: Array) -> Array:
+        """Derivative; 0 on both saturated sides."""
+        return array_namespace(u).where(self.given_up(u), 0.0, self.convex.slope(u))
+
+    def curvature(self, u: Array) -> Array:
+        """Second derivative away from both kinks."""
+        return array_namespace(u).where(self.given_up(u), 0.0, self.convex.curvature(u))

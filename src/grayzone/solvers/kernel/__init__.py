@@ -1,0 +1,1 @@
+"""The truncated likelihood on functions that a kernel spans."""

@@ -1,0 +1,148 @@
+"""Rows of a kernel matrix over a working set, kept while memory allows, computed anew beyond."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from grayzone.numerics import jit as _jit
+from grayzone.numerics.kernel_design import KernelDesign
+from grayzone.numerics.kernels import TILE_COLUMNS, TILE_ROWS, WORTH_A_THREAD
+from grayzone.numerics.threads import split
+
+Array = Any
+
+
+class KernelRows:
+    """Kernel values between rows of a working set.
+
+    Rows are computed when they are first asked for and stored in the order of asking, until the
+    budget of the design is used up; other rows are computed each time, a tile at a time.
+
+    Parameters
+    ----------
+    design : KernelDesign
+        Where the values come from.
+    members : array of int
+        The rows of the design in the working set; everything below counts within it.
+    dtype : dtype
+        Precision of the values.
+    """
+
+    def __init__(self, design: KernelDesign, members: Array, dtype: Any) -> None:
+        self.design, self.kernel = design, design.kernel
+        self.members = members
+        self.dtype = np.dtype(dtype)
+        self._set_factors(design.right(members, dtype))
+        self._slot = np.full(members.size, -1)
+        self._used = 0
+        slots = min(members.size, int(design.budget // (self.dtype.itemsize * members.size)))
+        self._buffer = np.empty(slots * members.size, dtype=dtype)
+        self._rows = self._buffer.reshape(slots, members.size)
+
+    def _set_factors(self, right: Array) -> None:
+        """Factors of the members; the left one, too: tiles are few columns wide."""
+        self._right = right
+        self._left = None if self.kernel.name == "precomputed" else self.kernel.flipped(right)
+
+    @property
+    def _cheap(self) -> bool:
+        """Whether a small block is computed faster than it is picked out of long rows."""
+        return isinstance(self._right, np.ndarray) and self.kernel.name in (
+            "linear",
+            "poly",
+            "rbf",
+            "sigmoid",
+        )
+
+    def _left_of(self, rows: Array | slice) -> Array:
+        return self.design.data(self.members[rows]) if self._left is None else self._left[rows]
+
+    def block(self, rows: Array) -> Array:
+        """Values between these rows, (q, q)."""
+        self._keep(rows)
+        q = rows.size
+        out = np.empty((q, q), dtype=self.dtype)
+        slots = self._slot[rows]
+        if not self._cheap and np.all(slots >= 0):
+            split(q, lambda a, b: _jit.gather(out, self._rows, slots, rows, a, b), worth=q > 128)
+        else:
+            right = self._right[rows]
+
+            def part(a: int, b: int) -> None:
+                self.kernel.between(self._left_of(rows[a:b]), right, out=out[a:b])
+
+            split(q, part, worth=self._cheap and q > 128)
+        return out
+
+    def _keep(self, rows: Array) -> None:
+        """Compute and store those of these rows that are not stored yet, while there is room."""
+        new = rows[self._slot[rows] < 0][: self._rows.shape[0] - self._used]
+        if not new.size:
+            return
+        stored = self._rows[self._used : self._used + new.size]
+        self._slot[new] = np.arange(self._used, self._used + new.size)
+        self._used += new.size
+        self._compute(new, stored)
+
+    def _compute(self, rows: Array, out: Array) -> None:
+        m, q = self.members.size, rows.size
+        left = self._left_of(rows)
+
+        def part(start: int, stop: int) -> None:
+            for c in range(start, stop, TILE_COLUMNS):
+                d = min(stop, c + TILE_COLUMNS)
+                right = self._right[c:d]
+                for r in range(0, q, TILE_ROWS):
+                    tile = out[r : r + TILE_ROWS, c:d]
+                    self.kernel.between(left[r : r + TILE_ROWS], right, out=tile)
+
+        threads = not callable(self.kernel.name) and q * m > WORTH_A_THREAD
+        split(m, part, worth=threads)
+
+    def subtract(self, values: Array, rows: Array, coef: Array) -> None:
+        """Take the sum of coef times these rows from the values (m,), in place."""
+        slots = self._slot[rows]
+        kept = slots >= 0
+        where, how_much = slots[kept], -coef[kept].astype(self.dtype)
+        m = self.members.size
+        if where.size:
+
+            def add(a: int, b: int) -> None:
+                _jit.add_rows(values, self._rows, where, how_much, a, b)
+
+            split(m, add, worth=where.size * m > 4 * WORTH_A_THREAD)
+        if not np.all(kept):
+            self._subtract_computed(values, rows[~kept], coef[~kept])
+
+    def _subtract_computed(self, values: Array, rows: Array, coef: Array) -> None:
+        right, coef = self._right[rows], coef.astype(self.dtype)
+
+        def part(start: int, stop: int) -> None:
+            tile = np.empty((TILE_ROWS, rows.size), dtype=self.dtype)
+            for a in range(start, stop, TILE_ROWS):
+                b = min(stop, a + TILE_ROWS)
+                left = self._left_of(slice(a, b))
+                values[a:b] -= self.kernel.between(left, right, out=tile[: b - a]) @ coef
+
+        split(self.members.size, part, worth=not callable(self.kernel.name))
+
+    def narrow(self, keep: Array) -> None:
+        """Leave only these members, in place; room that comes free is used for more rows."""
+        self.members = self.members[keep]
+        self._set_factors(self._right[keep])
+        m = self.members.size
+        # a row of no use any more still has values that others need; all of them are dropped
+        kept = np.flatnonzero(self._slot >= 0)
+        order = kept[np.argsort(self._slot[kept])]
+        useful = np.zeros(self._slot.size, dtype=bool)
+        useful[keep] = True
+        rows = np.flatnonzero(useful[order])
+        _jit.compact(self._buffer, rows, self._rows.shape[1], keep)
+        place = np.full(self._slot.size, -1)
+        place[order[rows]] = np.arange(rows.size)
+        self._slot = place[keep]
+        self._used = rows.size
+        slots = min(m, self._buffer.size // m)
+        self._rows = self._buffer[: slots * m].reshape(slots, m)

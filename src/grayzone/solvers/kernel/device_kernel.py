@@ -1,0 +1,399 @@
+r"""Newton's method on the kernel matrix itself, for devices that factorise large matrices fast.
+
+The kink of the truncated loss is rounded off on a width :math:`\mu`: its slope rises linearly from
+0 at :math:`F - \mu/2`. A Newton step then is one system in the rows whose slope can change, the
+*band* around the kink and the logarithmic rows; saturated rows drop out. With the model
+:math:`w(c + \omega u)` of the slopes, :math:`\lambda a = y\,w\,(c + \omega u)` and
+:math:`u = -y(Ka + b)`,
+
+.. math:: (\lambda I + D K D) v = D (y c/\omega - b), \qquad a = D v, \quad D = \sqrt{w\omega},
+
+whose right-hand side knows nothing of where a row of the band is now: only to which part it
+belongs. So when the width shrinks, the parts are kept, and one step leads to where the multipliers,
+which hardly change, put every row. The width goes down until the certificate is good enough: the
+gap is a fraction of it. By then the logarithmic rows far from the kink hardly move; they are
+factorised once for many steps, each of which is a small system of the rows near it. (Starting from
+the solution of a part of the rows does not help: with a kernel the others have too much to say of
+their own.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+
+from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.losses import TruncatedLogistic, sigmoid, softplus
+from grayzone.solvers.kernel.device_matrix import KernelValues, check_memory
+from grayzone.solvers.kernel.systems import Bordered, Factor, SlopeModel
+from grayzone.solvers.loop import Record, Status
+
+Array = Any
+
+_FIRST_WIDTH, _NARROWER = 2.0, 0.4  # of the rounded kink, and the first factor to the next
+_MUCH_NARROWER, _HARDLY = 0.03, 0.8  # least factor, and the one that is hardly worth a width
+_AHEAD = 0.1  # gap, in widths of the kink, at which the kink gets narrower
+_PATIENCE = 30  # steps without progress
+_REACH = 0.75  # widths around the kink within which rows are taken to change their part
+_SEARCHES, _SEARCHED = 30, 0.01  # evaluations along a step, and the slope that is left there
+
+
+@dataclass(frozen=True)
+class KernelRows:
+    """Rows of two classes seen through a kernel, on one device.
+
+    For a precomputed kernel X holds its values (n, n).
+    """
+
+    kernel: Kernel
+    X: Array
+    y: Array  # (n,), -1 and 1
+    weight: Array
+    floor: Array
+    penalty: float
+    fit_intercept: bool
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.y.shape[0])
+
+    @cached_property
+    def values(self) -> KernelValues:
+        """Kernel values of all pairs."""
+        return KernelValues(self.kernel, self.X)
+
+    def function(self, coef: Array) -> Array:
+        """Function that coefficients (n,) span, on all rows."""
+        return self.values.product(coef[:, None])[:, 0]
+
+
+class _Parts(NamedTuple):
+    """Which rows are in the band around the kink, and which are logarithmic."""
+
+    band: Array
+    log: Array
+
+
+class _Point(NamedTuple):
+    """Coefficients of the kernel functions, intercept, and the scores of all rows."""
+
+    coef: Array
+    intercept: Array
+    scores: Array
+
+
+class DeviceSolution(NamedTuple):
+    """A function that its duals span, with its certificate."""
+
+    duals: Array  # multipliers of the margins, of unit-weight losses (n,)
+    coef: Array
+    intercept: float
+    objective: float
+    gap: float
+    status: Status
+    n_iter: int
+
+
+class _Rounded:
+    """The truncated loss with its kink rounded off on a width; 0 leaves it as it is."""
+
+    def __init__(self, floor: Array, width: float) -> None:
+        xp = array_namespace(floor)
+        self.bounded = xp.isfinite(floor)
+        floor = xp.where(self.bounded, floor, 0.0)
+        self.width = width
+        self.low, self.high = floor - 0.5 * width, floor + 0.5 * width
+        self.top = sigmoid(self.high)
+
+    def parts(self, u: Array) -> _Parts:
+        """Parts that margins fall into."""
+        above = ~self.bounded | (u > self.high)
+        return _Parts(self.bounded & ~above & (u > self.low), above)
+
+    def near(self, u: Array, reach: float) -> Array:
+        """Rows within so many widths of the kink."""
+        xp = array_namespace(u)
+        return self.bounded & (xp.abs(u - 0.5 * (self.low + self.high)) <= reach * self.width)
+
+    def value(self, u: Array) -> Array:
+        """Loss of each margin."""
+        xp = array_namespace(u)
+        parts = self.parts(u)
+        inside = xp.clip(u - self.low, min=0.0) / max(self.width, 1e-300)
+        inside = xp.clip(inside, max=1.0)
+        bent = softplus(self.high) - 0.5 * self.width * self.top * (1.0 - inside * inside)
+        return xp.where(parts.log, softplus(u), bent)
+
+    def slope(self, u: Array) -> Array:
+        """Derivative."""
+        xp = array_namespace(u)
+        parts = self.parts(u)
+        bent = self.top * (u - self.low) / max(self.width, 1e-300)
+        return xp.where(parts.log, sigmoid(u), xp.where(parts.band, bent, 0.0))
+
+    def model(self, u: Array, parts: _Parts) -> tuple[Array, Array]:
+        """Slope c + omega u of each row: that of its part, tangent where it is logarithmic."""
+        xp = array_namespace(u)
+        at = xp.where(self.bounded, xp.maximum(u, self.high), u)
+        e = xp.exp(-xp.abs(at))
+        bend = e / (1.0 + e) ** 2
+        steep = self.top / max(self.width, 1e-300)
+        omega = xp.where(parts.log, bend, xp.where(parts.band, steep, 0.0))
+        rise = xp.where(parts.log, sigmoid(at) - bend * at, -steep * self.low)
+        return xp.where(parts.band | parts.log, rise, 0.0), omega
+
+
+def fit_on_device(
+    rows: KernelRows,
+    *,
+    tol: float,
+    max_iter: int,
+    callback: Callable[[Record], bool | None] | None = None,
+) -> DeviceSolution:
+    """Minimise criterion (8) over the functions of a kernel.
+
+    Parameters
+    ----------
+    rows : KernelRows
+        The problem.
+    tol : float
+        Relative duality gap asked for.
+    max_iter : int
+        Most Newton steps.
+    callback : callable, optional
+        Told of each certificate; a true answer ends the fit.
+
+    Returns
+    -------
+    solution : DeviceSolution
+        The function, and the gap between it and its duals.
+    """
+    check_memory(rows.n_rows, rows.y)
+    rows.values.check_definite()
+    return _Newton(rows, tol, max_iter, callback).run(_prior(rows))
+
+
+@dataclass
+class _Kink:
+    """Width on which the kink is rounded off, and by how much the next one is narrower.
+
+    The multipliers of a width predict those of the next, the better the nearer it is. A prediction
+    that fails is made for a width half way; one that needs no correction is made bolder.
+    """
+
+    width: float
+    factor: float = _NARROWER
+    before: float = 0.0
+    steps: int = 0
+
+    def narrows(self, gap: float) -> bool:
+        """Go to the next width where the gap is small enough for this one."""
+        self.steps += 1
+        if not gap <= _AHEAD * self.width:
+            return False
+        if self.steps == 1:
+            self.factor = max(self.factor**2, _MUCH_NARROWER)
+        self.before, self.steps = self.width, 0
+        self.width *= self.factor
+        return True
+
+    def retreats(self) -> bool:
+        """Go half way back; false where that is hardly narrower than the width before."""
+        self.factor = self.factor**0.5
+        self.width = self.before * self.factor
+        return self.factor < _HARDLY
+
+
+class _Newton:
+    """One fit: Newton steps for ever narrower kinks, each of them certified."""
+
+    def __init__(
+        self,
+        rows: KernelRows,
+        tol: float,
+        max_iter: int,
+        callback: Callable[[Record], bool | None] | None = None,
+    ) -> None:
+        self.rows, self.tol, self.max_iter, self.callback = rows, tol, max_iter, callback
+        self.n_iter = 0
+        self.factor: Factor | Bordered | None = None
+        self.xp = array_namespace(rows.y)
+        self.has_kinks = bool(self.xp.any(self.xp.isfinite(rows.floor)))
+        self.began = time.perf_counter()
+
+    def run(self, point: _Point) -> DeviceSolution:
+        """Step until the certificate is good enough."""
+        kink = _Kink(_FIRST_WIDTH if self.has_kinks else 0.0)
+        loss, parts, idle = _Rounded(self.rows.floor, kink.width), None, 0
+        best, status, least = certified(self.rows, point), Status.MAX_ITER, float("inf")
+        while self.n_iter < self.max_iter:
+            after = self._step(point, loss, parts)
+            if after is None:
+                parts = parts if kink.retreats() else None
+                loss = _Rounded(self.rows.floor, kink.width)
+                continue
+            point = after
+            found = certified(self.rows, point)
+            value = self._value(point, loss)
+            idle = 0 if found.gap < best.gap or value < least else idle + 1
+            least = min(value, least)
+            best = found if found.gap < best.gap else best
+            stop = self._tell(found)
+            if best.gap <= self.tol:
+                status = Status.CONVERGED
+                break
+            if stop or idle > _PATIENCE or not isfinite(found.objective):
+                status = Status.STOPPED if stop else Status.STALLED
+                break
+            parts = None
+            if self.has_kinks and kink.narrows(found.gap):
+                parts = loss.parts(-self.rows.y * point.scores)
+                loss, least = _Rounded(self.rows.floor, kink.width), float("inf")
+        return best._replace(status=status, n_iter=self.n_iter)
+
+    def _tell(self, found: DeviceSolution) -> bool:
+        if self.callback is None:
+            return False
+        active = int(self.xp.sum(self.xp.astype(found.duals > 0, self.xp.int64)))
+        seconds = time.perf_counter() - self.began
+        return bool(self.callback(Record(self.n_iter, found.objective, found.gap, active, seconds)))
+
+    def _step(self, point: _Point, loss: _Rounded, parts: _Parts | None) -> _Point | None:
+        """Go to the solution of the model, or part of the way.
+
+        Right after the kink got narrower the parts are still those of the wider one: None where
+        these do not lead down.
+        """
+        if parts is not None:
+            trial = self._solved(point, loss, parts)
+            lower = self._value(trial, loss) < self._value(point, loss)
+            return trial if lower else None
+        trial = self._solved(point, loss, loss.parts(-self.rows.y * point.scores))
+        return self._searched(point, trial, loss)
+
+    def _solved(self, point: _Point, loss: _Rounded, parts: _Parts) -> _Point:
+        """Solution of the model of these parts."""
+        xp, rows = self.xp, self.rows
+        self.n_iter += 1
+        rise, omega = loss.model(-rows.y * point.scores, parts)
+        model = SlopeModel(rows.y * rise, rows.weight * omega, omega)
+        if self.has_kinks:
+            solved = self._with_border(point, model, loss, parts.log)
+        else:
+            solved = self._with_help(point, model)
+        coef, per_intercept = solved[:, 0], solved[:, 1]
+        intercept = xp.zeros_like(rows.y[0])
+        if rows.fit_intercept:
+            # where all rows are saturated nothing says where the intercept should be
+            held = xp.sum(per_intercept)
+            free = xp.sum(coef) / xp.where(held > 0, held, 1.0)
+            intercept = xp.where(held > 0, free, point.intercept)
+            coef = coef - intercept * per_intercept
+        return _Point(coef, intercept, rows.function(coef) + intercept)
+
+    def _with_help(self, point: _Point, model: SlopeModel) -> Array:
+        """Solve with the help of an earlier factor, where it is near enough."""
+        if isinstance(self.factor, Factor) and self.factor.serves(model):
+            solved = self.factor.improved(model, point.coef, point.intercept)
+            if solved is not None:
+                return solved
+        return self._factorised(model)
+
+    def _factorised(self, model: SlopeModel) -> Array:
+        self.factor = None  # first, for there may be room for one only
+        self.factor = Factor(self.rows.values, self.rows.penalty, model, often=not self.has_kinks)
+        return self.factor.solved(model)
+
+    def _with_border(self, point: _Point, model: SlopeModel, loss: _Rounded, log: Array) -> Array:
+        """Solve exactly, as narrow bands need, with one factor of the rows far from the kink."""
+        if isinstance(self.factor, Bordered) and self.factor.serves(model, log):
+            return self.factor.solved(model, point.scores)
+        near = loss.near(-self.rows.y * point.scores, _REACH)
+        core = log & ~near & model.used
+        border = (near | model.used) & ~core
+        if not Bordered.pays(self.rows.values, core, border):
+            return self._factorised(model)
+        self.factor = None
+        self.factor = Bordered(self.rows.values, self.rows.penalty, model, core, border)
+        return self.factor.solved(model, point.scores)
+
+    def _value(self, point: _Point, loss: _Rounded) -> float:
+        u = -self.rows.y * point.scores
+        norm = self.xp.sum(point.coef * (point.scores - point.intercept))
+        fit = self.xp.sum(self.rows.weight * loss.value(u))
+        return float(fit + 0.5 * self.rows.penalty * norm)
+
+    def _searched(self, point: _Point, trial: _Point, loss: _Rounded) -> _Point:
+        """Go to the least value on the way to the trial: a search costs next to nothing here."""
+        xp, rows = self.xp, self.rows
+        change = _Point(*(b - a for a, b in zip(point, trial, strict=True)))
+        w = rows.y * rows.weight
+        norm = change.scores - change.intercept
+        linear = rows.penalty * float(xp.sum(point.coef * norm))
+        square = rows.penalty * float(xp.sum(change.coef * norm))
+
+        def slope(t: float) -> float:
+            u = -rows.y * (point.scores + t * change.scores)
+            return linear + t * square - float(xp.sum(w * loss.slope(u) * change.scores))
+
+        t = _least(slope)
+        return _Point(*(a + t * d for a, d in zip(point, change, strict=True)))
+
+
+def _least(slope: Callable[[float], float]) -> float:
+    """Place in (0, 1] where the slope of a convex function changes its sign, else 1."""
+    low, high, at_low, at_high = 0.0, 1.0, slope(0.0), slope(1.0)
+    if not at_high > 0.0 or not at_low < 0.0:
+        return 1.0
+    first = abs(at_low)
+    for _ in range(_SEARCHES):
+        # regula falsi, of the kind that halves the value at the end that stays
+        t = low + (high - low) * at_low / (at_low - at_high)
+        here = slope(t)
+        if abs(here) <= _SEARCHED * first:
+            return t
+        if here < 0:
+            low, at_low, at_high = t, here, 0.5 * at_high
+        else:
+            high, at_high, at_low = t, here, 0.5 * at_low
+    return t
+
+
+def certified(rows: KernelRows, point: _Point) -> DeviceSolution:
+    """Certify by the duals that the coefficients are: P - D is their Fenchel-Young loss."""
+    xp = array_namespace(rows.y)
+    w, y = rows.weight, rows.y
+    duals = xp.clip(rows.penalty * y * point.coef / xp.where(w > 0, w, 1.0), min=0.0, max=1.0)
+    if rows.fit_intercept:
+        up = xp.sum(xp.where(y > 0, w * duals, 0.0))
+        down = xp.sum(xp.where(y > 0, 0.0, w * duals))
+        least = xp.minimum(up, down)
+        factor = least / xp.clip(xp.where(y > 0, up, down), min=1e-300)
+        duals = xp.where(duals > 0, duals * factor, 0.0)
+    coef = y * w * duals / rows.penalty
+    function = rows.function(coef)
+    u = -y * (function + point.intercept)
+    loss = TruncatedLogistic(rows.floor)
+    gap = float(xp.sum(w * loss.fenchel_young(u, duals)))
+    norm = 0.5 * rows.penalty * float(xp.sum(coef * function))
+    objective = float(xp.sum(w * loss.value(u))) + norm
+    relative = gap / objective if objective > 0 else float("inf")
+    return DeviceSolution(
+        duals, coef, float(point.intercept), objective, relative, Status.MAX_ITER, 0
+    )
+
+
+def _prior(rows: KernelRows) -> _Point:
+    xp = array_namespace(rows.y)
+    zeros, intercept = xp.zeros_like(rows.y), xp.zeros_like(rows.y[0])
+    if rows.fit_intercept:
+        up = xp.sum(xp.where(rows.y > 0, rows.weight, 0.0))
+        intercept = xp.log(up / xp.sum(xp.where(rows.y > 0, 0.0, rows.weight)))
+    return _Point(zeros, intercept, zeros + intercept)

@@ -1,0 +1,1 @@
+"""The best directions of two classes, and what they promise."""

@@ -1,0 +1,111 @@
+r"""Bounds from scores of rows that the model has not seen.
+
+By Cantelli's inequality a class whose scores have the mean :math:`\mu` and the standard deviation
+:math:`\sigma` is on the right side of zero with a probability of at least
+:math:`\kappa^2/(1+\kappa^2)`, :math:`\kappa = \pm\mu/\sigma`. Moments of training scores flatter a
+model that was fitted to them; those of held-out scores do not.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from sklearn.model_selection import check_cv
+
+from grayzone.numerics.checks import check_integer, is_real
+from grayzone.solvers.minimax.direction import bound_of
+from grayzone.solvers.training import Labelled
+from grayzone.sources.distinct import deal_folds, row_groups
+
+Array = Any
+
+
+def score_bounds(scores: Array, codes: Array, weight: Array) -> tuple[float, float]:
+    """Worst-case accuracies of the classes 0 and 1, deciding for 1 where scores are positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.solvers.minimax.held_out import score_bounds
+    >>> score_bounds(np.array([-3.0, -1.0, 1.0, 3.0]), np.array([0, 0, 1, 1]), np.ones(4))
+    (0.8, 0.8)
+    """
+    xp, bounds = array_namespace(scores), []
+    for code, sign in ((0, -1.0), (1, 1.0)):
+        own, w = scores[codes == code], weight[codes == code]
+        mean = float(xp.sum(own * w) / xp.sum(w))
+        variance = float(xp.sum((own - mean) ** 2 * w) / xp.sum(w))
+        deviation = max(sqrt(variance), 1e-300)
+        bounds.append(bound_of(sign * mean / deviation))
+    return bounds[0], bounds[1]
+
+
+def check_folds(cv: Any) -> None:
+    """Check a number of folds; other kinds of folds are checked when they are made."""
+    if is_real(cv):
+        check_integer("cv", cv, least=2)
+
+
+def held_out_folds(
+    cv: Any, rows: Labelled, known: Array | None, rng: np.random.RandomState
+) -> list[tuple[Array, Array]]:
+    """Training and held-out rows of each fold, as places among the rows that are used.
+
+    Parameters
+    ----------
+    cv : int, cross-validation generator, iterable or None
+        Folds; an integer deals out distinct rows.
+    rows : Labelled
+        The rows.
+    known : array or None
+        Data by which copies of rows are told; None where there are none.
+    rng : RandomState
+        Shuffles the rows before they are dealt out.
+
+    Returns
+    -------
+    folds : list of pairs of arrays
+        None of them without ``cv``, or where a class has too few rows for any.
+    """
+    if cv is None:
+        return []
+    codes = rows.codes
+    if not is_real(cv):
+        return _given_folds(cv, rows)
+    known = np.arange(codes.size)[:, None] if known is None else known
+    first, number = row_groups(known, codes)
+    n_folds = _folds_that_fit(codes[first], cv)
+    if not n_folds:
+        return []
+    fold = deal_folds(codes[first], n_folds, rng)[number]
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+
+
+def _folds_that_fit(codes: Array, asked: int) -> int:
+    """How many folds leave two rows of each class in every training part; 0 where none do."""
+    fewest = int(np.bincount(codes, minlength=2).min())
+    for n in range(min(asked, fewest), 1, -1):
+        if fewest - -(-fewest // n) >= 2:
+            return n
+    return 0
+
+
+def _given_folds(cv: Any, rows: Labelled) -> list[tuple[Array, Array]]:
+    n = rows.X.shape[0]
+    place = np.full(n, -1)
+    place[rows.used] = np.arange(rows.used.size)
+    y = np.zeros(n, dtype=np.int64)
+    y[rows.used] = rows.codes
+    folds = []
+    for train, out in check_cv(cv, y, classifier=True).split(rows.X, y):
+        pair = place[train][place[train] >= 0], place[out][place[out] >= 0]
+        if np.bincount(rows.codes[pair[0]], minlength=2).min() < 2:
+            raise ValueError("A fold of cv leaves less than two training rows of a class.")
+        folds.append(pair)
+    seen = rows.codes[np.concatenate([out for _, out in folds])] if folds else rows.codes[:0]
+    if np.bincount(seen, minlength=2).min() < 1:
+        raise ValueError("cv must hold out rows of both classes; a bound is that of both.")
+    return folds

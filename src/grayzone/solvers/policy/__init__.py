@@ -1,0 +1,1 @@
+"""Expected costs of decisions, the bounds of them, and limits on rates."""

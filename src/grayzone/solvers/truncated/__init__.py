@@ -1,0 +1,1 @@
+"""The truncated likelihood on linear functions: one step strategy a file."""

@@ -1,0 +1,365 @@
+r"""Decomposed Newton: a quadratic model far from the kink, exact losses near it.
+
+Rows fall into three parts by their distance r = u - F from the kink: *ignored* (r < -delta: flat
+loss), *far* (r > delta: smooth loss, replaced by its second-order model, one weighted
+Gram matrix) and *near* (kept exactly, and handed to the interior point). Each outer step
+
+1. builds the model (its Hessian is kept while curvatures hardly change),
+2. predicts the step: with the kinks rounded off at first, later with springs that hold the
+   rows on the hinge which the last step left there,
+3. lets rows join the near ones that would cross the kink, or move too far for their model,
+4. solves the mixed problem by the interior point, started from the prediction,
+5. searches along the step, reads the partition off, and narrows the band.
+
+With an infinite band it is the plain interior point, with no kink (zone (0, 1)) it is
+Newton's method whose few restless rows are treated exactly. Large problems start from the
+solution of a part of the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from grayzone.numerics.linalg import descend, factorise
+from grayzone.numerics.losses import SmoothedLogistic, sigmoid
+from grayzone.solvers.problem import Problem, State
+from grayzone.solvers.truncated.interior_point import Quadratic, interior_point, smooth_newton
+from grayzone.solvers.truncated.start import coarse_start, prior_coef
+
+Array = Any
+
+_NEAR_SHARE = 0.02  # rows in the first band after a start from a part
+_LIVELY = 0.5  # change of a margin from which a second-order model of the loss is too crude
+_FEW = 0.05  # misjudged rows, as a share of the near ones, that do not pay another solve
+_STEADY = 0.005  # mean change of margins up to which the last Hessian still serves
+_REACH = 0.2  # half-width of the next band, as a share of how far rows near the kink moved
+_CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
+_INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
+_WORTH_CERTIFYING = 100.0  # last decrease, in units of the tolerance, that may be the last
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What a step hands to the next."""
+
+    delta: float  # half-width of the near band
+    primal: float
+    decrease: float = inf
+    pinned: Array | None = None  # rows on the hinge; None before the first step
+    left: Array | None = None  # rows that the last step misjudged: near ones in the next
+    hessian: Array | None = None  # of the last model, where it may serve once more
+    idle: int = 0  # steps since the objective last fell by more than rounding
+
+
+class Decomposed:
+    """The solver; ``seed`` draws the parts for the start."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def init(self, problem: Problem, start: Array | None) -> State:
+        """Start from given coefficients, from a part of the rows, or from the class priors."""
+        coef = coarse_start(problem, self.seed) if start is None else start
+        blind = coef is None
+        if coef is None:
+            coef = prior_coef(problem)
+        scores = problem.design.scores(coef)
+        u = problem.margins.margin(scores)
+        memory = _Memory(inf if blind else _first_band(problem, u), problem.primal(coef, u))
+        return State(coef, scores, u, problem.loss.slope(u), memory=memory)
+
+    def step(self, problem: Problem, state: State, tol: float) -> State:
+        """Do one outer step."""
+        memory: _Memory = state.memory
+        mixed = _Mixed(problem, state)
+        mixed.solve(tol)
+        t, primal = mixed.search()
+        scores = state.scores + t * mixed.scores
+        u = problem.margins.margin(scores)
+        multipliers, raw = problem.loss.slope(u), None
+        near, pinned = mixed.near, None if memory.delta == inf else np.empty(0, dtype=np.intp)
+        if near.size:
+            raw = multipliers.copy()
+            raw[near] = mixed.multipliers
+            rows = problem.take(near)
+            multipliers[near] = read_off(rows, u[near], mixed.multipliers)
+            hinge = (multipliers[near] > 0) & (multipliers[near] <= rows.loss.slope_at_floor)
+            pinned = near[hinge]
+        decrease = memory.primal - primal
+        idle = memory.idle + 1 if decrease <= 1e-13 * primal else 0
+        delta, steady = _outlook(problem, state.u, u, memory.delta, t)
+        fresh = memory.hessian is None
+        return State(
+            state.coef + t * mixed.change,
+            scores,
+            u,
+            multipliers,
+            touched=near,
+            raw=raw,
+            settled=mixed.exact or decrease <= _WORTH_CERTIFYING * tol * primal,
+            stalled=memory.delta == inf and idle > 1,
+            memory=_Memory(
+                # the objective is there and the multipliers are not: all rows exactly, at last
+                inf if idle > 2 else delta,
+                primal,
+                decrease,
+                pinned,
+                mixed.left,
+                mixed.hessian if steady and fresh else None,
+                idle,
+            ),
+        )
+
+
+class _Mixed:
+    """Quadratic model of the far rows, exact losses of the near ones, and their minimiser."""
+
+    def __init__(self, problem: Problem, state: State) -> None:
+        memory: _Memory = state.memory
+        self.problem, self.state, self.memory = problem, state, memory
+        self.distance = state.u - problem.loss.floor
+        self.near, far = _split(problem, self.distance, memory)
+        self.exact = not far.size
+        H, g = self._second_order(far, memory.hessian)
+        if memory.hessian is None:
+            H[np.diag_indices_from(H)] += problem.ridge()
+        self.hessian = H
+        self.model = Quadratic(H, g + problem.shrinkage(state.coef))
+        self.width = max(memory.delta, 1e-8)  # of the kinks where they are made smooth
+        self.multipliers: Array | None = None
+        self._carried: Array | None = None  # the change that ``scores`` belong to
+
+    def _second_order(self, rows: Array, hessian: Array | None = None) -> tuple[Array, Array]:
+        """Hessian and gradient of the smooth losses of these rows; a given Hessian is kept."""
+        problem, u = self.problem, self.state.u[rows]
+        w, scores = problem.weight[rows], self.state.scores[rows]
+        slope, bend = problem.loss.take(rows).slopes(u)
+        if hessian is None:
+            return problem.second_order(scores, w * bend, w * slope, w * slope, rows)
+        a = np.zeros(problem.design.n_rows)
+        a[rows] = slope
+        return hessian, problem.gradient(self.state.scores, a)
+
+    def solve(self, tol: float) -> None:
+        """Predict the step, let misjudged rows join the near ones, and minimise."""
+        promised = self._predict()
+        tol = _inner_tol(self.memory, tol, promised, exact=self.exact)
+        # where the last Hessian still serves, rows hardly move: a look after the step will do
+        looked = self.memory.delta < inf and self.memory.hessian is None
+        if looked:
+            self._propagate()
+            self._join(self._misjudged())
+        if self._kinked():
+            if looked and self.memory.pinned is None:
+                self._predict_restless(tol)
+            self._minimise(tol)
+        elif self.near.size:
+            self._predict_restless(tol)
+        self._propagate()
+        self.left = self._misjudged()
+        # a few rows are better left to the next step than paid for by another solve
+        if self.left.size > _FEW * self.near.size:
+            self._join(self.left)
+            (self._minimise if self._kinked() else self._predict_restless)(tol)
+            self._propagate()
+            self.left = self._misjudged()
+
+    def _kinked(self) -> bool:
+        """Whether the near rows have kinks; they all have or none has."""
+        return bool(self.near.size) and bool(np.isfinite(self.problem.loss.floor[self.near[0]]))
+
+    def _propagate(self) -> None:
+        """Carry the change of the coefficients to the scores of all rows, one pass over them."""
+        if self._carried is not self.change:
+            self.scores = self.problem.design.scores(self.change)
+            self._carried = self.change
+
+    def _predict(self) -> float:
+        """Set a first change of the coefficients: a Newton step with the near kinks made smooth.
+
+        Gives the decrease that it promises.
+        """
+        model = self.model
+        if self.memory.delta == inf and self.near.size:
+            self.change = np.zeros_like(self.state.coef)
+            return self.memory.primal
+        if self.near.size:
+            rows, scores = self.problem.take(self.near), self.state.scores[self.near]
+            slope, bend = self._smooth_slopes(rows)
+            w = rows.weight
+            H, g = rows.second_order(scores, w * bend, w * slope, w * slope)
+            model = Quadratic(model.hessian + H, model.gradient + g)
+        z = -factorise(model.hessian)(model.gradient.ravel())
+        self.change = z.reshape(self.state.coef.shape)
+        return -0.5 * float(model.gradient.ravel() @ z)
+
+    def _smooth_slopes(self, rows: Problem) -> tuple[Array, Array]:
+        """Slopes and curvatures of near rows without their kinks.
+
+        Rows that the last step left on the hinge have a multiplier, and a spring to the kink;
+        the others are on their own side of it. Before the first step all kinks are rounded off.
+        """
+        u = self.state.u[self.near]
+        if self.memory.pinned is None:
+            return SmoothedLogistic(rows.loss, self.width).slopes(u)
+        slope, bend = rows.loss.slopes(u)
+        hinge = self._pinned()
+        stiff = rows.loss.slope_at_floor[hinge] / self.width
+        held = self.state.multipliers[self.near[hinge]]
+        slope[hinge] = held + stiff * (u - rows.loss.floor)[hinge]
+        bend[hinge] = stiff
+        return slope, bend
+
+    def _pinned(self) -> Array:
+        """Which of the near rows the last step left on the hinge."""
+        assert self.memory.pinned is not None
+        return np.isin(self.near, self.memory.pinned, assume_unique=True)
+
+    def _predict_restless(self, tol: float) -> None:
+        """Predict again, with as many Newton steps as the rows need that one was too crude for."""
+        rows, scores = self.problem.take(self.near), self.state.scores[self.near]
+        kinked = self._kinked()
+        if kinked:
+            moved = rows.margins.push(scores, self.scores[self.near])
+            self.width = max(self.width, float(np.quantile(np.abs(moved), 0.9)))
+            rows = replace(rows, loss=SmoothedLogistic(rows.loss, self.width))
+        # with kinks this is only where the interior point starts from
+        limit = 4 if kinked else 50
+        inner = smooth_newton(rows, self.model, scores, tol=tol, max_iter=limit)
+        self.change, self.multipliers = inner.change, inner.multipliers
+
+    def _join(self, rows: Array) -> None:
+        """Make rows exact that the model misjudged; take them out of the model."""
+        if not rows.size:
+            return
+        leaving = rows[self.distance[rows] > 0]
+        if leaving.size:
+            H, g = self._second_order(leaving)
+            # a kept Hessian is of other margins: what is taken off it might not be in it
+            kept = self.memory.hessian is not None
+            hessian = self.model.hessian if kept else self.model.hessian - H
+            self.model = Quadratic(hessian, self.model.gradient - g)
+        self.near = np.concatenate([self.near, rows])
+
+    def _minimise(self, tol: float) -> None:
+        rows, scores = self.problem.take(self.near), self.state.scores[self.near]
+        guess = None
+        if self.memory.pinned is not None:
+            guess = np.where(self._pinned(), self.state.multipliers[self.near], np.nan)
+        inner = interior_point(
+            rows,
+            self.model,
+            scores,
+            tol=tol,
+            start=self.change,
+            guess=guess,
+            tau=min(1.0, _CENTRAL * self.width),
+        )
+        self.change, self.multipliers = inner.change, inner.multipliers
+
+    def _misjudged(self) -> Array:
+        """Rows not near that cross the kink, or move too far for their second-order model."""
+        r = self.distance
+        moved = self.problem.margins.push(self.state.scores, self.scores)
+        there = r + moved
+        wrong = ((r > 0) != (there > 0)) & (np.abs(there) > 1e-10)
+        floor = self.problem.loss.floor
+        # the interior point wants floors, and the smooth Newton method wants none
+        if np.isfinite(floor).all() or np.isneginf(floor).all():
+            wrong |= (r > 0) & (np.abs(moved) > _LIVELY)
+        wrong[self.near] = False
+        return np.flatnonzero(wrong)
+
+    def search(self) -> tuple[float, float]:
+        """Step length along the change, and the objective there."""
+        problem, state = self.problem, self.state
+
+        def value(t: float) -> float:
+            u = problem.margins.margin(state.scores + t * self.scores)
+            return problem.primal(state.coef + t * self.change, u)
+
+        return descend(value, -self._promised(), self.memory.primal)
+
+    def _promised(self) -> float:
+        """Decrease that the mixed model promises; the search asks for a share of it."""
+        z = self.change.ravel()
+        value = float(self.model.gradient.ravel() @ z + 0.5 * z @ self.model.hessian @ z)
+        if self.near.size:
+            rows = self.problem.take(self.near)
+            after = rows.margins.margin((self.state.scores + self.scores)[self.near])
+            gain = rows.loss.value(after) - rows.loss.value(self.state.u[self.near])
+            value += float(np.sum(rows.weight * gain))
+        return -value
+
+
+def _first_band(problem: Problem, u: Array) -> float:
+    distance = np.abs(u - problem.loss.floor)
+    distance = distance[:: max(1, distance.size // 20_000)]
+    distance = distance[np.isfinite(distance)]
+    return float(np.quantile(distance, _NEAR_SHARE)) if distance.size else 0.0
+
+
+def _split(problem: Problem, distance: Array, memory: _Memory) -> tuple[Array, Array]:
+    """Near and far rows; rows without a kink are far, pinned ones near."""
+    if memory.delta == inf:
+        bounded = np.isfinite(problem.loss.floor)
+        return np.flatnonzero(bounded), np.flatnonzero(~bounded)
+    near = np.abs(distance) <= memory.delta
+    far = distance > memory.delta
+    for rows in (memory.pinned, memory.left):
+        if rows is not None:
+            near[rows], far[rows] = True, False
+    return np.flatnonzero(near), np.flatnonzero(far)
+
+
+def _inner_tol(memory: _Memory, tol: float, promised: float, exact: bool) -> float:
+    """Accuracy asked of the interior point: all there is where nothing else is approximate."""
+    if exact:
+        return 1e-13 * memory.primal
+    # where the objective no longer falls, what is wanted are better multipliers
+    finest = (1e-6 if memory.idle else 1e-4) * tol * memory.primal
+    coming = max(0.0, min(promised, memory.decrease, memory.primal))
+    return max(finest, _INNER * coming)
+
+
+def _outlook(
+    problem: Problem, before: Array, u: Array, delta: float, t: float
+) -> tuple[float, bool]:
+    """Band for the next step, and whether the Hessian will still serve there.
+
+    Rows in the neighbourhood of the kink move much less in the next step than in this one; those
+    that do not are let in when they cross.
+    """
+    if t == 0.0:
+        return (inf if delta > 1.0 else max(100.0 * delta, 1e-3)), False
+    sample = slice(None, None, max(1, u.size // 20_000))
+    moved = np.abs(u[sample] - before[sample])
+    steady = t == 1.0 and float(moved.mean()) <= _STEADY
+    distance = np.abs(u[sample] - problem.loss.floor[sample])
+    bounded = np.isfinite(distance)
+    if not bounded.any():
+        return 0.0, steady
+    close = distance <= np.quantile(distance[bounded], 0.2)
+    reach = float(np.quantile(moved[close], 0.99))
+    goal = max(_REACH * reach if t == 1.0 else 2.0 * reach, 1e-7)
+    return min(0.5 * delta, goal), steady
+
+
+def read_off(rows: Problem, u: Array, a: Array) -> Array:
+    """Multipliers with the partition read off: 0 where saturated, the slope where logarithmic.
+
+    Keeping a multiplier a off the kink costs the gap about a |u - F|, dropping it about
+    a^2 w |x|^2 / lambda, its own quadratic part of the dual; the cheaper of the two is done.
+    """
+    xp = array_namespace(u)
+    loss = rows.loss
+    own = rows.weight * rows.design.row_squares() / rows.penalty
+    r = u - loss.floor
+    slope = sigmoid(u)
+    a = xp.where(-r > a * own, 0.0, xp.minimum(a, xp.maximum(loss.slope_at_floor, slope)))
+    return xp.where((r > 0) & (r > (slope - a) * own), slope, a)

@@ -1,0 +1,345 @@
+r"""Primal-dual interior point for the kink of the truncated loss.
+
+The kink is opened by slacks as in eq. (9) of Hérault & Grandvalet (2007): with
+:math:`\xi \ge u` (slack p, multiplier alpha) and :math:`\xi \ge F` (slack q, multiplier beta),
+
+    minimise  g'z + z'Hz / 2 + sum_i w_i log(1 + e^{xi_i}),   u = u(scores + X z),
+
+whose Kuhn-Tucker conditions are w sigma(xi) = alpha + beta, g + Hz + J'alpha = 0,
+alpha p = beta q = 0. Newton steps on the conditions eliminate each row's (xi, alpha, beta),
+so that a system of the size of z is left. Steps are Mehrotra's predictor-corrector with
+Gondzio's multiple centrality correctors and one common step length. Targets for alpha p
+and beta q are weighted by w sigma(F), the largest alpha a row on the kink can have: with
+uniform targets rows of very unequal sigma(F) leave the central path.
+
+Written against the array API: the rows may live in any namespace a design supports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+
+from grayzone.numerics.linalg import descend, factorise
+from grayzone.numerics.losses import sigmoid
+from grayzone.solvers.problem import Problem
+
+Array = Any
+
+_MAX_CORRECTORS = 2
+_PATIENCE = 12  # iterations without progress
+_SHORT = 0.2  # steps shorter than this get nowhere
+_BACK_OFF = 0.99  # share of the way to the boundary that a step may go
+
+
+class Quadratic(NamedTuple):
+    """The smooth rest of the problem, g'z + z'Hz / 2, in the change z of the coefficients."""
+
+    hessian: Array
+    gradient: Array
+
+
+class Inner(NamedTuple):
+    """What the interior point gives back."""
+
+    change: Array
+    scores: Array
+    multipliers: Array  # of unit-weight losses
+    n_iter: int
+    converged: bool
+
+
+@dataclass
+class _Iterate:
+    """Primal and dual variables of all rows, and the residuals they leave."""
+
+    change: Array
+    scores: Array
+    u: Array
+    xi: Array
+    # slacks of their own: as differences of xi they would round to zero near the end
+    p: Array
+    q: Array
+    alpha: Array
+    beta: Array
+
+    def complementarity(self) -> float:
+        xp = array_namespace(self.u)
+        return float(xp.sum(self.alpha * self.p) + xp.sum(self.beta * self.q))
+
+
+class _Direction(NamedTuple):
+    change: Array
+    scores: Array
+    xi: Array
+    p: Array
+    q: Array
+    alpha: Array
+    beta: Array
+    length: float  # the longest step that keeps slacks and multipliers non-negative, 1 at most
+
+
+class _Newton:
+    """The linear system at an iterate: factorised once, solved for several right-hand sides."""
+
+    def __init__(self, problem: Problem, model: Quadratic, at: _Iterate) -> None:
+        xp = array_namespace(at.u)
+        self.problem, self.at = problem, at
+        e = xp.exp(-xp.abs(at.xi))
+        rise = problem.weight * xp.where(at.xi >= 0, 1.0, e) / (1.0 + e)
+        bend = problem.weight * e / (1.0 + e) ** 2
+        self.A, self.B = at.alpha / at.p, at.beta / at.q
+        self.S = bend + self.A + self.B
+        self.r_xi = rise - at.alpha - at.beta
+        self.r_p = at.xi - at.u - at.p
+        self.r_q = at.xi - problem.loss.floor - at.q
+        omega = self.A * (bend + self.B) / self.S
+        H, pulled = problem.second_order(at.scores, omega, at.alpha, at.alpha)
+        bent = xp.reshape(model.hessian @ xp.reshape(at.change, (-1,)), at.change.shape)
+        self.r_z = model.gradient + bent + pulled
+        self.solve = factorise(model.hessian + H)
+
+    def residual(self) -> float:
+        """What is not yet stationary, in units of the objective: primal decrease and dual gap."""
+        xp = array_namespace(self.r_z)
+        r = xp.reshape(self.r_z, (-1,))
+        primal = float(xp.sum(r * self.solve(r)) + xp.sum(self.r_xi**2 / self.S))
+        free = self.r_z * self.problem.design.penalised()
+        return primal + 0.5 * float(xp.sum(free**2)) / self.problem.penalty
+
+    def direction(self, c1: Array, c2: Array) -> _Direction:
+        """Newton direction towards alpha p = c1, beta q = c2."""
+        at, A, S = self.at, self.A, self.S
+        xp = array_namespace(at.u)
+        design, margins = self.problem.design, self.problem.margins
+        x1 = c1 / at.p - at.alpha - A * self.r_p
+        x2 = c2 / at.q - at.beta - self.B * self.r_q
+        rho = x1 + x2 - self.r_xi
+        k = x1 - A * rho / S
+        pulled = self.r_z + design.gradient(margins.pull(at.scores, k))
+        change = xp.reshape(-self.solve(xp.reshape(pulled, (-1,))), at.change.shape)
+        scores = design.scores(change)
+        du = margins.push(at.scores, scores)
+        xi = (rho + A * du) / S
+        rise = xi - du
+        alpha, beta = x1 - A * rise, x2 - self.B * xi
+        p, q = rise + self.r_p, xi + self.r_q
+        worst = max(
+            float(xp.max(-p / at.p)),
+            float(xp.max(-q / at.q)),
+            float(xp.max(-alpha / at.alpha)),
+            float(xp.max(-beta / at.beta)),
+            1.0,
+        )
+        return _Direction(change, scores, xi, p, q, alpha, beta, 1.0 / worst)
+
+    def products(self, d: _Direction, t: float) -> tuple[Array, Array]:
+        """Give alpha p and beta q after a step t along d."""
+        at = self.at
+        first = (at.alpha + t * d.alpha) * (at.p + t * d.p)
+        return first, (at.beta + t * d.beta) * (at.q + t * d.q)
+
+
+def _corrected(newton: _Newton, target: Array, mu: float, least: float) -> _Direction:
+    """Predictor, Mehrotra's corrector, then Gondzio's while they lengthen the step.
+
+    Complementarity goes from ``mu`` to no less than ``least``: were it to run ahead of what is
+    not yet stationary, the slacks would have to come back from the boundary.
+    """
+    xp = array_namespace(target)
+    zero = xp.zeros_like(target)
+    predictor = newton.direction(zero, zero)
+    left, right = newton.products(predictor, predictor.length)
+    reached = float(xp.sum(left) + xp.sum(right)) / float(2.0 * xp.sum(target))
+    tau = max(mu * (max(reached, 0.0) / mu) ** 3, min(mu, least))
+    goal = tau * target
+    c1 = goal - predictor.p * predictor.alpha
+    c2 = goal - predictor.q * predictor.beta
+    best = newton.direction(c1, c2)
+    for _ in range(_MAX_CORRECTORS):
+        if best.length >= 0.9:
+            break
+        further = min(1.0, 1.5 * best.length + 0.1)
+        left, right = newton.products(best, further)
+        # pull the outliers of the complementarity products back into [goal / 10, 10 goal]
+        c1 = c1 + xp.maximum(xp.clip(left, 0.1 * goal, 10.0 * goal) - left, -10.0 * goal)
+        c2 = c2 + xp.maximum(xp.clip(right, 0.1 * goal, 10.0 * goal) - right, -10.0 * goal)
+        tried = newton.direction(c1, c2)
+        if tried.length < best.length + 0.01 * further:
+            return tried if tried.length > best.length else best
+        best = tried
+    return best
+
+
+def _start(
+    problem: Problem, change: Array, scores: Array, tau: float, guess: Array | None
+) -> _Iterate:
+    """Put every row on a central path of its own: alpha p = beta q = tau w sigma(xi).
+
+    With the slope w sigma(xi) held at its value above the kink, p solves a quadratic; whatever
+    the distance r of a row from the kink, near or far on either side, it starts centred, and
+    (unlike with the targets' sigma(F)) not too close to the boundary where it is far above.
+    Rows with a guess of their multiplier start from it, and leave a residual in q instead.
+    """
+    xp = array_namespace(scores)
+    u = problem.margins.margin(scores)
+    floor = problem.loss.floor
+    total = problem.weight * sigmoid(xp.maximum(u, floor))
+    goal, reach = tau * total, u - floor
+    root = xp.sqrt(reach**2 + 4.0 * tau**2)
+    # the larger of the slacks p and q = p + r has no cancellation; then p q = tau (p + q)
+    large = 0.5 * (root + xp.abs(reach)) + tau
+    small = tau * large / (large - tau)
+    alpha = goal / xp.where(reach > 0, small, large)
+    if guess is not None:
+        known = xp.clip(problem.weight * guess, 0.02 * total, 0.98 * total)
+        alpha = xp.where(xp.isnan(guess), alpha, known)
+    beta = total - alpha
+    beta = xp.where(beta > 0.5 * total, beta, goal / xp.where(reach > 0, large, small))
+    if guess is not None:
+        beta = xp.where(xp.isnan(guess), beta, total - alpha)
+    p = goal / alpha
+    return _Iterate(change, scores, u, u + p, p, goal / beta, alpha, beta)
+
+
+def interior_point(
+    problem: Problem,
+    model: Quadratic,
+    scores: Array,
+    *,
+    tol: float,
+    start: Array | None = None,
+    tau: float = 1.0,
+    guess: Array | None = None,
+    max_iter: int = 100,
+    progress: Callable[[float], None] | None = None,
+) -> Inner:
+    """Minimise the model plus the losses of all rows of ``problem``, whose floors are finite.
+
+    Parameters
+    ----------
+    problem : Problem
+        Rows, losses and weights; its penalty is expected inside ``model``.
+    model : Quadratic
+        Smooth part, in the change of the coefficients.
+    scores : array of shape (n, Q)
+        Scores before any change.
+    tol : float
+        Absolute complementarity and stationarity asked for, in units of the objective.
+    start : array of shape (Q, p), optional
+        Change of the coefficients to start from.
+    tau : float
+        Complementarity of the start, as a distance from the kink; small when it is good.
+    guess : array of shape (n,), optional
+        Multipliers of unit-weight losses to start from; NaN where there is none.
+    """
+    target = problem.weight * problem.loss.slope_at_floor
+    xp = array_namespace(target)
+    total = float(2.0 * xp.sum(target))
+    if start is None:
+        start = xp.zeros_like(model.gradient)
+    else:
+        scores = scores + problem.design.scores(start)
+    at = _start(problem, start, scores, tau, guess)
+    best, since, short = float("inf"), 0, 0
+    for n_iter in range(1, max_iter + 1):
+        comp = at.complementarity()
+        newton = _Newton(problem, model, at)
+        residual = newton.residual()
+        left = comp + residual
+        if progress is not None:
+            progress(left)
+        if left <= tol or comp <= 1e-15 * total:
+            return Inner(at.change, at.scores, at.alpha / problem.weight, n_iter, True)
+        # rounding errors set an end to what can be reached: stop when nothing improves
+        best, since = (left, 0) if left < 0.9 * best else (best, since + 1)
+        if since >= _PATIENCE:
+            break
+        direction = _corrected(newton, target, comp / total, 0.1 * residual / total)
+        short = short + 1 if direction.length < _SHORT else 0
+        if short >= 2 and tau < 1.0:
+            # too close to the boundary for what is left to do: back to the middle, further away
+            tau, short, best, since = min(1.0, 30.0 * tau), 0, float("inf"), 0
+            at = _start(problem, at.change, at.scores, tau, None)
+        else:
+            _advance(at, direction, problem)
+    return Inner(at.change, at.scores, at.alpha / problem.weight, n_iter, False)
+
+
+def _advance(at: _Iterate, d: _Direction, problem: Problem) -> None:
+    t = _credible(at, d, problem, min(1.0, _BACK_OFF * d.length))
+    at.change = at.change + t * d.change
+    at.scores = at.scores + t * d.scores
+    at.u = problem.margins.margin(at.scores)
+    at.xi = at.xi + t * d.xi
+    at.p = at.p + t * d.p
+    at.q = at.q + t * d.q
+    at.alpha = at.alpha + t * d.alpha
+    at.beta = at.beta + t * d.beta
+
+
+def _credible(at: _Iterate, d: _Direction, problem: Problem, t: float) -> float:
+    """Shorten a step that the tangent of sigma(xi) misjudges.
+
+    Where sigma is nearly flat its tangent may send xi far up, to where sigma is near 1.
+    """
+    xp = array_namespace(at.u)
+
+    def mismatch(t: float) -> float:
+        total = at.alpha + at.beta + t * (d.alpha + d.beta)
+        return float(xp.max(xp.abs(sigmoid(at.xi + t * d.xi) - total / problem.weight)))
+
+    allowed = max(0.2, 1.5 * mismatch(0.0))
+    while t > 1e-3 and mismatch(t) > allowed:
+        t *= 0.5
+    return t
+
+
+def smooth_newton(
+    problem: Problem, model: Quadratic, scores: Array, *, tol: float, max_iter: int = 50
+) -> Inner:
+    """Do the same for rows without a kink: damped Newton steps on the model plus their losses."""
+    xp = array_namespace(scores)
+    change = xp.zeros_like(model.gradient)
+    w, loss, margins = problem.weight, problem.loss, problem.margins
+
+    def at(z: Array, now: Array) -> tuple[float, Array]:
+        curved = xp.reshape(model.hessian @ xp.reshape(z, (-1,)), z.shape)
+        value = xp.sum(z * (model.gradient + 0.5 * curved))
+        return float(value + xp.sum(w * loss.value(margins.margin(now)))), curved
+
+    value, curved = at(change, scores)
+    for n_iter in range(1, max_iter + 1):
+        u = margins.margin(scores)
+        slope = loss.slope(u)
+        H, pulled = problem.second_order(scores, w * loss.curvature(u), w * slope, w * slope)
+        gradient = model.gradient + curved + pulled
+        solved = factorise(model.hessian + H)(xp.reshape(gradient, (-1,)))
+        step = xp.reshape(-solved, change.shape)
+        promised = -float(xp.sum(gradient * step))
+        moved = problem.design.scores(step)
+        if promised <= tol:
+            return Inner(change + step, scores + moved, slope, n_iter, True)
+
+        along = partial(_value_along, at, change, step, scores, moved)
+        t, value = descend(along, -promised, value)
+        if t == 0.0:
+            break
+        change, scores = change + t * step, scores + t * moved
+        curved = at(change, scores)[1]
+    return Inner(change, scores, loss.slope(margins.margin(scores)), n_iter, False)
+
+
+def _value_along(
+    at: Callable[[Array, Array], tuple[float, Array]],
+    change: Array,
+    step: Array,
+    scores: Array,
+    moved: Array,
+    t: float,
+) -> float:
+    return at(change + t * step, scores + t * moved)[0]

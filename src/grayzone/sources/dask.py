@@ -1,0 +1,347 @@
+"""Rows on a cluster: tasks travel to the workers, and sums and a bounded number of rows back."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import sys
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.threads import _blas, own_threads
+from grayzone.sources.convert import as_block, check_numeric, names_of
+from grayzone.sources.source import Block, Source, Sums, Task, added
+
+Array = Any
+
+_FAN_IN = 8  # sums that one task of the tree adds
+_ATTEMPTS = 3  # of a reduction whose workers die
+
+
+def dask_source(X: Any, y: Any, sample_weight: Any) -> DaskSource | None:
+    """Give the source of a Dask array or frame; None for anything else."""
+    if not is_dask(X):
+        if is_of_dask(X):
+            raise ValueError(
+                f"Of Dask, X must be an array or a data frame; got {type(X).__name__}."
+            )
+        return None
+    if y is None:
+        raise ValueError("y must not be None beside a Dask array or frame: a fit needs labels.")
+    return DaskSource(X, y, sample_weight)
+
+
+def is_dask(X: Any) -> bool:
+    """Tell whether X is an array or a frame of Dask; imports nothing."""
+    return is_dask_array(X) or is_dask_frame(X)
+
+
+def is_of_dask(X: Any) -> bool:
+    """Tell whether X is anything that Dask computes: also a series, a bag, a delayed object."""
+    base = sys.modules.get("dask.base")
+    return base is not None and bool(base.is_dask_collection(X))
+
+
+def is_dask_array(X: Any) -> bool:
+    """Tell whether X is an array of Dask."""
+    arrays = sys.modules.get("dask.array")
+    return arrays is not None and isinstance(X, arrays.Array)
+
+
+def is_dask_frame(X: Any) -> bool:
+    """Tell whether X is a data frame of Dask."""
+    frames = sys.modules.get("dask.dataframe")
+    return frames is not None and isinstance(X, frames.DataFrame)
+
+
+class DaskSource(Source):
+    """Chunks of a Dask array, or partitions of a Dask frame; ``fit`` makes it from these.
+
+    Each reduction is one Dask graph: a task for every block of rows, on the worker that has the
+    block, and a tree that adds their sums, in the order of the rows and with the same number of
+    summands whatever the number of workers is. Only the last sums come to the client. Tasks compute
+    on one BLAS thread, so that results do not depend on how many a worker has. Nothing is
+    kept on the workers between reductions: one that dies costs what it was doing, no more.
+
+    Blocks are computed anew for each reduction unless they are persisted; that is the user's
+    choice: call ``X, y = dask.persist(X, y)`` first where the workers' memory has room, and leave
+    it where data are larger than that.
+
+    Parameters
+    ----------
+    X : dask.array.Array or dask.dataframe.DataFrame
+        Rows. Chunks along the features are merged; sizes that are not known are computed, once.
+    y : Dask or NumPy array, series, or frame of one column
+        Labels; they are cut as X is.
+    weight : the same or a number, optional
+        Weight of each row's loss.
+
+    Attributes
+    ----------
+    traffic : list of tuple
+        For each reduction so far its name, and how many bytes its task and the final sums have.
+
+    Examples
+    --------
+    >>> import dask
+    >>> import dask.array as da
+    >>> from grayzone import TruncatedLogisticRegression
+    >>> from grayzone.sources import DaskSource
+    >>> X = da.random.default_rng(0).normal(size=(1000, 3), chunks=(250, 3))
+    >>> X, y = dask.persist(X, X[:, 0] > X[:, 1])
+    >>> clf = TruncatedLogisticRegression().fit(X, y)
+    >>> clf.predict_proba(X)
+    dask.array<..., shape=(1000, 2), dtype=float64, chunksize=(250, 2), chunktype=numpy.ndarray>
+    >>> source = DaskSource(X, y)
+    >>> clf = clf.fit(source)
+    >>> name, out, back = source.traffic[0]
+    >>> name, out < 1000, back < 1000
+    ('census', True, True)
+    """
+
+    # 2 MB: processes share the cache, but no interpreter that many small pieces would keep busy
+    at_a_time = 2**18
+
+    def __init__(self, X: Any, y: Any, weight: Any = None) -> None:
+        if is_dask_frame(X):
+            check_numeric(X._meta, "X")
+            self.feature_names = names_of(X)
+            self.n_features = len(X.columns)
+        else:
+            self.n_features = _n_features(X)
+        self._pieces, sizes = _cut(X, y, weight)
+        self._first = [0, *accumulate(sizes)][:-1]
+        self.n_rows = sum(sizes)
+        self.traffic: list[tuple[str, int, int]] = []
+
+    def blocks(self) -> Iterator[Block]:
+        """Bring the blocks to this process, one at a time."""
+        import dask
+
+        for pieces, first in zip(self._pieces, self._first, strict=True):
+            X, y, weight = dask.compute(*pieces)
+            yield as_block(X, y, weight, first, _place(first))
+
+    def reduce(self, task: Task) -> Sums:
+        """Sum a task over all blocks, on the workers."""
+        name = _name(task)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                sums = self._reduced(task, name)
+                break
+            except _losses():
+                if attempt == _ATTEMPTS:
+                    raise
+        self.traffic.append((name, _size(task), _size(sums)))
+        return sums
+
+    def _reduced(self, task: Task, name: str) -> Sums:
+        import dask
+
+        label = f"grayzone-{name}"
+        # keys of their own for every attempt: those of a failed one may still be known as failed
+        token = uuid.uuid4().hex
+        work = dask.delayed(task, name=f"grayzone-task-{token}", traverse=False)
+        run, add = dask.delayed(_run, pure=False), dask.delayed(added, pure=False)
+        level = [
+            run(work, pieces, first, self.n_features, dask_key_name=f"{label}-{k}-{token}")
+            for k, (pieces, first) in enumerate(zip(self._pieces, self._first, strict=True))
+        ]
+        if not level:
+            raise ValueError("There are no rows: all chunks are empty.")
+        depth = 0
+        while len(level) > 1:
+            depth += 1
+            level = [
+                add(level[k : k + _FAN_IN], dask_key_name=f"{label}-sum-{depth}-{k}-{token}")
+                for k in range(0, len(level), _FAN_IN)
+            ]
+        (sums,) = dask.compute(level[0])
+        return sums
+
+
+def _name(task: Any) -> str:
+    """Name a task as the dashboard shows it: that of the innermost, in words."""
+    while hasattr(task, "task"):
+        task = task.task
+    name = getattr(task, "__name__", type(task).__name__)
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)
+    return "-".join(word.lower() for word in words) or "sum"
+
+
+def _size(values: Any) -> int:
+    """Bytes of something pickled; its arrays are counted, not copied."""
+    buffers: list[pickle.PickleBuffer] = []
+    try:
+        head = pickle.dumps(values, protocol=5, buffer_callback=buffers.append)
+    except (AttributeError, pickle.PicklingError):  # a function of a notebook, say
+        import cloudpickle
+
+        head = cloudpickle.dumps(values, protocol=5, buffer_callback=buffers.append)
+    return len(head) + sum(buffer.raw().nbytes for buffer in buffers)
+
+
+def _losses() -> tuple[type[BaseException], ...]:
+    """Errors that say that a worker was lost, not that a task went wrong."""
+    if "distributed" not in sys.modules:
+        return ()
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+
+    return KilledWorker, CommClosedError, CancelledError
+
+
+# ------------------------------------------------------------------------------------------
+# On a worker
+# ------------------------------------------------------------------------------------------
+
+
+def _run(task: Task, pieces: Sequence[Any], first: int, n_features: int) -> Sums:
+    X, y, weight = pieces
+    with _one_thread():
+        block = as_block(X, y, weight, first, _place(first))
+        if block.X.shape[1] != n_features:
+            raise ValueError(
+                f"{_place(first)}: X has {block.X.shape[1]} features, expected {n_features}."
+            )
+        return task(block)
+
+
+def _place(first: int) -> str:
+    return f"block from row {first} on"
+
+
+_lock = threading.Lock()
+_running = 0
+_limit: Any = None
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep BLAS, which all threads of a worker share, to one thread until the last task ends."""
+    global _running, _limit
+    with _lock:
+        if _running == 0:
+            _limit = _blas().limit(limits=1)
+        _running += 1
+    try:
+        with own_threads():
+            yield
+    finally:
+        with _lock:
+            _running -= 1
+            if _running == 0:
+                _limit.restore_original_limits()
+
+
+# ------------------------------------------------------------------------------------------
+# Pieces of X, y and weights
+# ------------------------------------------------------------------------------------------
+
+
+def _n_features(X: Any) -> int:
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, rows and features; got shape {X.shape}.")
+    if np.isnan(X.shape[1]):
+        raise ValueError("X must have a known number of features; call X.compute_chunk_sizes().")
+    return int(X.shape[1])
+
+
+def _cut(X: Any, y: Any, weight: Any) -> tuple[list[list[Any]], list[int]]:
+    """Cut X, y and weights into the same blocks of rows, none of them empty."""
+    rows, y, weight = (_Column(values) for values in (X, y, weight))
+    _measure([column for column in (rows, y, weight) if column.pieces is not None])
+    assert rows.pieces is not None
+    assert rows.sizes is not None
+    for column, name in ((y, "y"), (weight, "sample_weight")):
+        column.recut(rows.sizes, name)
+    sizes = rows.sizes
+    pieces = zip(rows.pieces, y.cut(sizes), weight.cut(sizes), strict=True)
+    kept = [(list(piece), n) for piece, n in zip(pieces, sizes, strict=True) if n]
+    return [piece for piece, _ in kept], [n for _, n in kept]
+
+
+class _Column:
+    """X, labels or weights: in pieces where they are Dask's, else as they are."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+        self.pieces: list[Any] | None = None
+        self.sizes: list[int] | None = None
+        if is_dask_array(values):
+            self._set(values)
+        elif hasattr(values, "to_delayed"):  # a frame or a series
+            self.pieces = list(values.to_delayed())
+
+    def _set(self, array: Any) -> None:
+        if array.ndim == 2:
+            array = array.rechunk({1: -1})
+        self.pieces = array.to_delayed().ravel().tolist()
+        chunks = array.chunks[0]
+        self.sizes = None if np.isnan(chunks).any() else [int(n) for n in chunks]
+
+    def recut(self, sizes: list[int], name: str) -> None:
+        """Cut the pieces as those of X are cut."""
+        if self.pieces is None or self.sizes == sizes:
+            return
+        assert self.sizes is not None
+        _check_length(sum(self.sizes), sum(sizes), name)
+        import dask
+        import dask.array as da
+
+        flat = dask.delayed(_flat)
+        parts = zip(self.pieces, self.sizes, strict=True)
+        arrays = [da.from_delayed(flat(piece), (n,), dtype=object) for piece, n in parts]
+        self.pieces = da.concatenate(arrays).rechunk((tuple(sizes),)).to_delayed().tolist()
+
+    def cut(self, sizes: list[int]) -> list[Any]:
+        """Give the pieces; those of arrays in memory are sent to the cluster once, and kept."""
+        if self.pieces is not None:
+            return self.pieces
+        if self.values is None or np.ndim(self.values) == 0:
+            return [self.values] * len(sizes)
+        import dask
+
+        values = as_numpy(self.values)
+        _check_length(values.shape[0], sum(sizes), "y or sample_weight")
+        stops = list(accumulate(sizes))
+        send = dask.delayed(_same, pure=False)
+        parts = [send(values[b - n : b]) for b, n in zip(stops, sizes, strict=True)]
+        return list(dask.persist(*parts))
+
+
+def _check_length(found: int, n_rows: int, name: str) -> None:
+    if found != n_rows:
+        raise ValueError(f"{name} must have one entry a row; X has {n_rows} rows, got {found}.")
+
+
+def _measure(columns: list[_Column]) -> None:
+    """Compute sizes that are not known, all in one go."""
+    import dask
+
+    unknown = [column for column in columns if column.sizes is None]
+    length = dask.delayed(_length, pure=False)
+    found = dask.compute(*([length(piece) for piece in column.pieces or ()] for column in unknown))
+    for column, sizes in zip(unknown, found, strict=True):
+        column.sizes = list(sizes)
+
+
+def _length(piece: Any) -> int:
+    return int(piece.shape[0])
+
+
+def _flat(piece: Any) -> Array:
+    return as_numpy(piece).reshape(-1)
+
+
+def _same(values: Array) -> Array:
+    return values

@@ -1,0 +1,371 @@
+"""Rows with labels, wherever they are: what every fit is given.
+
+Rows that are in one place, in NumPy's memory or on a device, are *held*: they are encoded once, and
+what is computed for each of them may be kept. Rows in files, streams and clusters are read a block
+at a time, and nothing of their number is kept. Both are reached by :meth:`Labelled.reduce`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from array_api_compat import array_namespace, device, is_numpy_array
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import as_labels, as_numpy, check_weights
+from grayzone.numerics.designs import Design, as_design
+from grayzone.sources.source import Block, HeldSource, Source, Sums, added
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as solvers see them; ``weight`` has the classes' weights in it.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+        Features, in the precision that they came in; dense or CSR.
+    codes : array of shape (n,)
+        Places of the labels among the classes.
+    weight : array of shape (n,)
+        In double precision.
+    first : int
+        Number of the first row among all, of rows that follow each other.
+    numbers : array of shape (n,) or None
+        Numbers of the rows among all; None where they follow each other.
+    """
+
+    X: Array
+    codes: Array  # (n,) int64
+    weight: Array  # (n,) float64
+    first: int = 0
+    numbers: Array | None = None
+    # what is kept for each row, by name: (what it belongs to, the value); None keeps nothing
+    memory: dict[str, tuple[Any, Any]] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.codes.shape[0])
+
+    def design(self, fit_intercept: bool = True) -> Design:
+        """Return the rows as a design, in double precision where they are pieces in this memory."""
+        streamed = self.memory is None and is_numpy_array(self.X)
+        X = self.X.astype(np.float64, copy=False) if streamed else self.X
+        return as_design(X, fit_intercept)
+
+    def places(self) -> Array:
+        """Return the numbers of the rows among all."""
+        if self.numbers is not None:
+            return self.numbers
+        xp, stop = array_namespace(self.codes), self.first + self.n_rows
+        return xp.arange(self.first, stop, dtype=xp.int64, device=device(self.codes))
+
+    def take(self, places: Array) -> Rows:
+        """Return these rows, with their numbers among all."""
+        xp = array_namespace(self.codes)
+        X = self.X[places] if is_numpy_array(self.codes) else xp.take(self.X, places, axis=0)
+        codes, weight, numbers = (
+            xp.take(a, places) for a in (self.codes, self.weight, self.places())
+        )
+        return Rows(X, codes, weight, self.first, numbers, self._fresh())
+
+    def weighing(self, weight: Array) -> Rows:
+        """Return the rows with other weights."""
+        return replace(self, weight=weight, memory=self._fresh())
+
+    def _fresh(self) -> dict[str, tuple[Any, Any]] | None:
+        return None if self.memory is None else {}
+
+    def state(self, name: str, token: Any, make: Callable[[], Any]) -> Any:
+        """Return what ``make`` computes, from memory where it was computed for the same token.
+
+        One value is kept of each name: that of the last token, compared by identity. Rows of a
+        stream keep nothing.
+        """
+        if self.memory is None:
+            return make()
+        known = self.memory.get(name)
+        if known is None or known[0] is not token:
+            known = self.memory[name] = token, make()
+        return known[1]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """All rows of a fit, with their classes.
+
+    Attributes
+    ----------
+    source : Source
+        Where the rows come from.
+    classes : ndarray of shape (K,)
+        The labels.
+    counts, mass : ndarray of shape (K,)
+        How many rows with a weight there are of each class, and what they weigh, without
+        ``factors``. NumPy arrays, however rows are kept.
+    factors : ndarray of shape (K,)
+        The classes' own weights.
+    held : Rows or None
+        The rows that have a weight, where they are in one place.
+    part : callable or None
+        Of streamed rows, which ones take part: gives the others no weight.
+    """
+
+    source: Source
+    classes: Array
+    counts: Array
+    mass: Array
+    factors: Array
+    held: Rows | None = None
+    part: Callable[[Rows], Rows] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that have a weight."""
+        return int(self.counts.sum())
+
+    @property
+    def n_features(self) -> int:
+        """Features of a row."""
+        return int(self.source.n_features if self.held is None else self.held.X.shape[1])
+
+    @property
+    def like(self) -> Array:
+        """An array of the kind that results are to be."""
+        return self.source.like() if self.held is None else self.held.weight
+
+    @property
+    def prior(self) -> Array:
+        """Class frequencies."""
+        return self.mass / self.mass.sum()
+
+    @property
+    def cheap_rereads(self) -> bool:
+        """Whether a reading costs only its arithmetic: then no two need to be made one."""
+        return self.held is not None
+
+    @property
+    def plain(self) -> Labelled:
+        """The same rows without the weights of classes: rates are those of the data."""
+        if np.all(self.factors == 1.0):
+            return self
+        rows = None if self.held is None else self.held.weighing(self._own_weight(self.held))
+        return replace(self, factors=np.ones_like(self.factors), held=rows)
+
+    def _own_weight(self, rows: Rows) -> Array:
+        """Weights of held rows without those of their classes."""
+        assert isinstance(self.source, HeldSource)
+        X, _, weight, _ = self.source.block
+        every = moved(check_weights(weight, int(X.shape[0])), rows.weight)
+        return array_namespace(every).take(every, rows.places())
+
+    def reduce(self, task: Callable[[Rows], Sums]) -> Sums:
+        """Sum a task over all rows, block by block in their order."""
+        if self.held is not None:
+            return task(self.held)
+        encoded = _Encoded(self.classes, self.factors, self.source.at_a_time, self.part, task)
+        return self.source.reduce(encoded)
+
+    def take(self, places: Array) -> Labelled:
+        """Return a part of rows that are held."""
+        assert self.held is not None
+        rows = self.held.take(moved(places, self.held.codes))
+        counts, mass = _counted(rows.weighing(self._own_weight(rows)), len(self.classes))
+        return replace(self, counts=counts, mass=mass, held=rows)
+
+    def with_features(self, source: Source, change: Callable[[Array], Array]) -> Labelled:
+        """Return the same rows with other features: of a source, or changed where they are held."""
+        if self.held is None:
+            return replace(self, source=source)
+        return replace(self, held=replace(self.held, X=change(self.held.X), memory={}))
+
+
+# ------------------------------------------------------------------------------------------
+# Labels
+# ------------------------------------------------------------------------------------------
+
+
+def label(source: Source, class_weight: Any = None) -> Labelled:
+    """Find what classes and weights the rows of a source have.
+
+    Rows of a stream are read once, and checked.
+    """
+    if isinstance(source, HeldSource):
+        return _label_held(source, class_weight)
+    found = source.reduce(_census)
+    classes, counts, mass = _merged(found["labels"])
+    check_classification_targets(classes)
+    factors = _class_factors(class_weight, classes, mass)
+    _check_classes(classes, mass * factors)
+    return Labelled(source, classes, counts, mass, factors)
+
+
+def _label_held(source: HeldSource, class_weight: Any) -> Labelled:
+    X, y, weight, _ = source.block
+    classes = np.unique(y) if is_numpy_array(y) else as_numpy(array_namespace(y).unique_values(y))
+    check_classification_targets(classes)
+    weight = check_weights(weight, int(X.shape[0]))
+    like = np.empty(0) if sp.issparse(X) else X
+    codes = _codes(y, classes, like)
+    rows = Rows(X, codes, moved(weight, codes), memory={})
+    counts, mass = _counted(rows, classes.size)
+    factors = _class_factors(class_weight, classes, mass)
+    _check_classes(classes, mass * factors)
+    if class_weight is not None:
+        rows = rows.weighing(rows.weight * _per_row(factors, rows))
+    if not np.all(weight > 0):
+        rows = rows.take(moved(np.flatnonzero(weight > 0), codes))
+    return Labelled(source, classes, counts, mass, factors, rows)
+
+
+def _codes(y: Array, classes: Array, like: Array) -> Array:
+    """Places of labels among the classes, in the library and on the device of another array."""
+    xp = array_namespace(like)
+    if is_numpy_array(y):
+        # an inverse of unique would sort all rows
+        return xp.astype(moved(np.searchsorted(classes, as_labels(y, "y")), like), xp.int64)
+    known = moved(classes, y)
+    if y.dtype == xp.bool:  # which libraries do not search for
+        known, y = xp.astype(known, xp.uint8), xp.astype(y, xp.uint8)
+    return xp.astype(xp.searchsorted(known, y), xp.int64)
+
+
+def _per_row(of_classes: Array, rows: Rows) -> Array:
+    return array_namespace(rows.codes).take(moved(of_classes, rows.weight), rows.codes)
+
+
+def _counted(rows: Rows, n_classes: int) -> tuple[Array, Array]:
+    """Rows of each class that have a weight, and what they weigh."""
+    codes, weight = as_numpy(rows.codes), as_numpy(rows.weight)
+    counts = np.bincount(codes[weight > 0], minlength=n_classes)
+    return counts, np.bincount(codes, weight, minlength=n_classes)
+
+
+def _class_factors(class_weight: Any, classes: Array, mass: Array) -> Array:
+    """Check and return the weights of the classes; those without a row have none."""
+    if class_weight is None:
+        return np.ones(classes.size)
+    with np.errstate(divide="ignore"):  # "balanced" divides by the weight of each class
+        factors = compute_class_weight(class_weight, classes=classes, y=classes, sample_weight=mass)
+    factors = np.where(mass > 0, factors, 0.0)
+    if not np.all(np.isfinite(factors)) or np.any(factors < 0):
+        raise ValueError(
+            f"class_weight must give finite weights >= 0; got {class_weight!r} for classes "
+            f"{classes.tolist()}."
+        )
+    return factors
+
+
+def _check_classes(classes: Array, mass: Array) -> None:
+    present = classes[mass > 0]
+    if present.size < 2:
+        raise ValueError(
+            f"A classifier needs at least two classes with a positive weight; got one class: "
+            f"{present.tolist()}."
+        )
+    if present.size < classes.size:
+        raise ValueError(
+            f"All rows of the classes {classes[mass == 0].tolist()} have weight zero; leave these "
+            "rows out or give them a positive weight."
+        )
+
+
+# ------------------------------------------------------------------------------------------
+# Streams
+# ------------------------------------------------------------------------------------------
+
+
+def _census(block: Block) -> Sums:
+    """Check a block that no one else has looked at, and count its labels."""
+    _check_block(block)
+    if is_numpy_array(block.y):
+        labels, codes = np.unique(as_labels(block.y, "y"), return_inverse=True)
+    else:
+        xp = array_namespace(block.y)
+        labels, codes = (as_numpy(a) for a in xp.unique_inverse(block.y))
+    weight = np.ones(codes.size)
+    if block.weight is not None:
+        weight = as_numpy(block.weight).astype(np.float64)
+    counts = np.bincount(codes[weight > 0], minlength=labels.size)
+    return {"labels": [(labels, counts, np.bincount(codes, weight))]}
+
+
+def _check_block(block: Block) -> None:
+    """Check values, labels and weights: every error names the rows it means."""
+    place = f"rows {block.first} to {block.first + block.X.shape[0] - 1}"
+    if block.y.shape[0] != block.X.shape[0]:
+        raise ValueError(
+            f"X and y must have as many rows; {place} have {block.X.shape[0]} rows of X and "
+            f"{block.y.shape[0]} labels."
+        )
+    values = block.X.data if sp.issparse(block.X) else block.X
+    xp = array_namespace(values)
+    if not bool(xp.isfinite(xp.sum(values))) and not bool(xp.all(xp.isfinite(values))):
+        raise ValueError(f"X contains NaN or infinity, in {place}; values must be finite.")
+    if block.weight is not None:
+        if block.weight.shape != (block.X.shape[0],):
+            raise ValueError(
+                f"sample_weight must have one weight a row; {place} have shape "
+                f"{tuple(block.weight.shape)}."
+            )
+        xp = array_namespace(block.weight)
+        if not bool(xp.all((block.weight >= 0) & (block.weight < xp.inf))):
+            raise ValueError(f"sample_weight must be finite and not negative; see {place}.")
+
+
+def _merged(found: list[tuple[Array, Array, Array]]) -> tuple[Array, Array, Array]:
+    labels, counts, mass = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    classes, codes = np.unique(labels, return_inverse=True)
+    return classes, np.bincount(codes, counts).astype(np.int64), np.bincount(codes, mass)
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """A task on rows, as one on blocks."""
+
+    classes: Array
+    factors: Array
+    at_a_time: int
+    part: Callable[[Rows], Rows] | None
+    task: Callable[[Rows], Sums]
+
+    def __call__(self, block: Block) -> Sums:
+        pieces = (self._rows(piece) for piece in _pieces(block, self.at_a_time))
+        return added(self.task(rows) for rows in pieces)
+
+    def _rows(self, block: Block) -> Rows:
+        codes = _codes(block.y, self.classes, np.empty(0) if sp.issparse(block.X) else block.X)
+        xp = array_namespace(codes)
+        weight = xp.ones(codes.shape[0], dtype=xp.float64, device=device(codes))
+        if block.weight is not None:
+            weight = xp.astype(moved(block.weight, codes), xp.float64)
+        rows = Rows(block.X, codes, weight, block.first)
+        if np.any(self.factors != 1.0):
+            rows = rows.weighing(weight * _per_row(self.factors, rows))
+        return rows if self.part is None else self.part(rows)
+
+
+def _pieces(block: Block, at_a_time: int) -> Iterator[Block]:
+    """Cut a block into pieces that stay in the cache while a task goes over them many times.
+
+    Blocks that are sparse, or elsewhere than in this memory, are given as they are.
+    """
+    X, y, weight, first = block
+    if not is_numpy_array(X):
+        yield block
+        return
+    # not so few that sums of the size of the features squared would take longer than the rows
+    step = max(at_a_time // max(1, X.shape[1]), 4 * X.shape[1], 1)
+    for a in range(0, X.shape[0], step):
+        here = slice(a, a + step)
+        own = None if weight is None else weight[here]
+        yield Block(X[here], y[here], own, first + a)

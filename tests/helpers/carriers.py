@@ -173,11 +173,12 @@ class Carrier:
         """Return what ``fit`` is given."""
         if self.source is not None:
             return (self.source(folder, self._precise(X), y, weight),)
-        place = self.y
+        # of array libraries only NumPy has labels that are no numbers
+        stays = y is None or (self.kind == "elsewhere" and y.dtype.kind == "U")
         return (
             self.rows(folder, X),
-            None if y is None else place(y),
-            None if weight is None else place(weight),
+            y if stays else self.y(y),
+            None if weight is None else self.y(weight),
         )
 
     def rows(self, folder, X):

@@ -5,6 +5,7 @@ with its error, or not to be had on this machine; none is passed over.
 """
 
 import inspect
+import pickle
 import re
 
 import numpy as np
@@ -27,6 +28,7 @@ from carriers import (
     plain,
     rows,
 )
+from dask import is_dask_collection
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
@@ -166,6 +168,9 @@ def test_the_model_is_that_of_numpy(estimator, carrier, fitted, tmp_path, record
     found, expected = fitted(estimator, carrier), fitted(estimator, case.reference(form))
     assert_same_attributes(found, expected, ABSENT.get((estimator, carrier), frozenset()), form)
     assert_same_predictions(found, expected, case, form, tmp_path)
+    if carrier != "array-api-strict":  # whose arrays cannot be pickled
+        again = pickle.loads(pickle.dumps(found))
+        assert_same_predictions(again, expected, case, form, tmp_path)
 
 
 def assert_same_attributes(found, expected, absent, form):
@@ -196,11 +201,17 @@ def assert_same_predictions(found, expected, case, form, folder):
 
 
 def assert_there(values, form, folder):
-    """Check that an array of another library is where the rows are."""
-    if form.kind == "elsewhere" and is_array_api_obj(values):
+    """Check that predictions are where the rows are, and of their kind."""
+    if form.kind == "elsewhere":
         X = form.rows(folder, rows()[0])
         assert array_namespace(values) is array_namespace(X)
         assert device(values) == device(X)
+    elif form.kind == "cluster":
+        assert is_dask_collection(values)
+    elif form.held:
+        assert isinstance(values, np.ndarray)
+    else:
+        assert inspect.isgenerator(values)
 
 
 @cells(known=BROKEN_REFUSALS)
@@ -247,6 +258,26 @@ def test_a_model_comes_home_and_goes_back(estimator, carrier, fitted, tmp_path):
     assert_same_predictions(back, home, case, form, tmp_path)
 
 
+@cells(ELSEWHERE)
+def test_rows_of_another_place_are_an_error_that_says_so(estimator, carrier, fitted, tmp_path):
+    skip_unless_here(carrier)
+    if (estimator, carrier) in REFUSED_IN_PREDICT:
+        pytest.skip("does not predict there")
+    case, form = ESTIMATORS[estimator], CARRIERS[carrier]
+    here = fitted(estimator, "NumPy")
+    there = model_of_numpy(fitted, estimator, form, tmp_path)
+    name, X = type(case.model).__name__, rows()[0]
+    for method in case.methods:
+        wrong = rf"{name}\.{method}\(\) must use the same namespace and the same device as"
+        with form.context():
+            with pytest.raises(ValueError, match=wrong):
+                getattr(here, method)(form.rows(tmp_path, X))
+            with pytest.raises(ValueError, match=wrong):
+                getattr(there, method)(X)
+        with pytest.raises(ValueError, match=rf"{wrong}.*dispatch is off.*move_to"):
+            getattr(there, method)(X)
+
+
 # Attributes that are NumPy's wherever the rows are.
 HERE: dict[str, tuple[str, ...]] = {"BayesDecisionClassifier": ("cost_matrix_",)}
 
@@ -262,6 +293,30 @@ def test_predictions_have_the_precision_of_the_rows(estimator, carrier, fitted, 
         with form.context():
             values = plain(getattr(model, method)(form.rows(tmp_path, rows()[0])))
         assert values.dtype == FROM_SINGLE, method
+
+
+NAMED = ["linear", "import points", "import points, three classes", "minimax", "undecided"]
+
+
+@pairs("estimator", NAMED, CARRIERS, {})
+def test_labels_may_be_names(estimator, carrier, fitted, tmp_path):
+    skip_unless_here(carrier)
+    if (estimator, carrier) in REFUSED:
+        pytest.skip("is not fitted there")
+    case, form = ESTIMATORS[estimator], CARRIERS[carrier]
+    X, y, weight = rows()
+    names = np.array(["bad", "good", "ugly"])
+    given = list(form.fit_arguments(tmp_path, X, names[y[case.n_classes]], weight))
+    with form.context():
+        model = clone(case.model).fit(*given)
+        found = plain(model.predict(form.rows(tmp_path, X)))
+        scores = plain(model.decision_function(form.rows(tmp_path, X)))
+    expected = fitted(estimator, "NumPy")
+    assert isinstance(model.classes_, np.ndarray)
+    assert model.classes_.tolist() == names[: case.n_classes].tolist()
+    wanted = expected.predict(X)
+    np.testing.assert_array_equal(found, np.where(wanted < 0, "undecided", names[wanted]))
+    assert_equal(scores, expected.decision_function(X), RTOL, "decision_function")
 
 
 # ------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections import Counter
 from pathlib import Path
 
 # Workers are processes (pytest-xdist): threads on top of them would fight for the same cores.
@@ -70,3 +71,17 @@ def read_table(folder, name):
                 copy=True
             )
     pytest.skip(f"no data set {name!r} in {folder}")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how many cells the table of estimators and carriers has (tests/laws/test_carriers.py)."""
+    last = {
+        report.nodeid: dict(report.user_properties)["carrier law"]
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if "carrier law" in dict(getattr(report, "user_properties", ()))
+    }
+    if last:
+        counts = Counter(last.values())
+        parts = ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts))
+        terminalreporter.write_line(f"Estimators x carriers: {len(last)} cells, {parts}.")

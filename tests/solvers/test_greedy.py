@@ -54,8 +54,8 @@ def engine(
     defaults = {
         "selection": "one-step",
         "n_candidates": None,
-        "block_size": 1,
-        "removal": False,
+        "points_per_step": 1,
+        "allow_removal": False,
         "max_points": None,
         "tol": 0.0,
         "lag": 3,
@@ -440,20 +440,20 @@ def test_blocks_by_power_only_leave_out_what_was_taken():
 
 
 @pytest.mark.parametrize("selection", ["one-step", "power"])
-@pytest.mark.parametrize("block_size", [2, 5, 60])
-def test_a_path_of_blocks_goes_down(selection, block_size, kind):
+@pytest.mark.parametrize("points_per_step", [2, 5, 60])
+def test_a_path_of_blocks_goes_down(selection, points_per_step, kind):
     n_classes, parametrization = kind
     X, y = data(n_classes=n_classes)
     growth = engine(
-        X, y, parametrization=parametrization, selection=selection, block_size=block_size
+        X, y, parametrization=parametrization, selection=selection, points_per_step=points_per_step
     )
     empty, sizes = growth.fitted.objective, []
     for _ in growth.grow():
         sizes.append(growth.basis.size)
     steps = np.diff([0, *sizes])
     # a block is full, but for the last ones that are left
-    assert np.all(steps <= block_size)
-    assert steps[0] == min(block_size, sizes[-1])
+    assert np.all(steps <= points_per_step)
+    assert steps[0] == min(points_per_step, sizes[-1])
     assert len(set(growth.basis.points)) == growth.basis.size
     # more points may do no harm but for the accuracy of a refit
     path = np.array([empty, *growth.path])
@@ -506,7 +506,7 @@ def test_removal_estimates_are_exact_for_points_that_hardly_count(kind):
 def test_a_removal_leads_to_the_best_seen_of_its_size(kind):
     n_classes, parametrization = kind
     X, y = data(100, n_classes, seed=3)
-    growth = engine(X, y, 20.0, parametrization=parametrization, removal=True, tol=1e-6)
+    growth = engine(X, y, 20.0, parametrization=parametrization, allow_removal=True, tol=1e-6)
     plain = Plain(gaussian_kernel(X, X, GAMMA), y, 20.0, parametrization=parametrization)
     seen, sizes, sets = {}, [0], []
     for objective in growth.grow():

@@ -140,7 +140,7 @@ def refit(
     fitted : Fitted or None
         The optimum.
     """
-    look = _Reading(spanned, criterion, start)
+    look = Reading(spanned, criterion, start)
     if not start.shape[1]:
         return look(Point(criterion, start))
     if criterion.has_kinks:
@@ -162,7 +162,7 @@ def refit(
     return here
 
 
-class _Reading:
+class Reading:
     """Readings of the rows: each gives all that the next step asks for, so one a step will do."""
 
     def __init__(self, spanned: Spanned, criterion: Criterion, like: Array) -> None:
@@ -183,7 +183,7 @@ class _Reading:
         return Fitted(point, objective, hessian, sums["gradient"] + self.ridge * coef)
 
 
-def _downhill(look: _Reading, here: Fitted, change: Array, promised: float) -> Fitted | None:
+def _downhill(look: Reading, here: Fitted, change: Array, promised: float) -> Fitted | None:
     """Look where a step leads, and shorten it where it leads nowhere."""
     seen: dict[float, Fitted] = {}
 

@@ -20,10 +20,9 @@ from sklearn.metrics import log_loss
 from sklearn.metrics import pairwise as kernels
 from sklearn.preprocessing import scale
 
-import grayzone.estimators.import_vector as module
+import grayzone.sources.split as module
 from grayzone import ImportVectorMachine, TruncatedLogisticRegression
-from grayzone.solvers.greedy import Growth, growth, refit
-from grayzone.solvers.greedy.columns import KernelColumns
+from grayzone.solvers.greedy import Growth, basis, growth, refit
 
 
 def data(n=80, n_classes=2, seed=0, d=2, noise=0.4):
@@ -136,7 +135,7 @@ def test_other_choices_reach_the_same_optimum(selection):
 def test_blocks_and_candidates_reach_the_same_optimum():
     X, y = data(40)
     full = TruncatedLogisticRegression(kernel="rbf", gamma=2.0, zone=None, tol=1e-9).fit(X, y)
-    for parameters in ({"block_size": 7}, {"n_candidates": 20, "random_state": 0}):
+    for parameters in ({"points_per_step": 7}, {"n_candidates": 20, "random_state": 0}):
         found = fit(X, y, gamma=2.0, tol=0.0, **parameters)
         assert found.objective_ == pytest.approx(full.objective_, rel=1e-6)
 
@@ -179,14 +178,14 @@ def test_the_model_without_points_is_the_first_of_the_path(lag):
 
 
 @pytest.mark.parametrize("lag", [1, 4])
-@pytest.mark.parametrize("block_size", [2, 3])
-def test_the_stopping_rule_looks_back_over_whole_blocks(lag, block_size):
+@pytest.mark.parametrize("points_per_step", [2, 3])
+def test_the_stopping_rule_looks_back_over_whole_blocks(lag, points_per_step):
     X, y = data(120)
-    found = fit(X, y, C=10.0, gamma=1.0, n_iter_no_change=lag, block_size=block_size)
+    found = fit(X, y, C=10.0, gamma=1.0, n_iter_no_change=lag, points_per_step=points_per_step)
     path = [without_points(y), *found.objective_path_]
-    rounds = -(-lag // block_size)
+    rounds = -(-lag // points_per_step)
     assert stops(path, rounds, 1e-3) == [found.n_iter_]
-    assert len(found.import_points_) == block_size * found.n_iter_
+    assert len(found.import_points_) == points_per_step * found.n_iter_
 
 
 def test_a_greater_lag_only_goes_on_longer():
@@ -200,12 +199,12 @@ def test_a_greater_lag_only_goes_on_longer():
 
 
 @pytest.mark.parametrize("most", [1, 4, 7])
-@pytest.mark.parametrize("block_size", [1, 3])
-def test_there_are_no_more_points_than_allowed(most, block_size):
+@pytest.mark.parametrize("points_per_step", [1, 3])
+def test_there_are_no_more_points_than_allowed(most, points_per_step):
     X, y = data()
-    found = fit(X, y, max_import_points=most, block_size=block_size, tol=0.0)
+    found = fit(X, y, max_import_points=most, points_per_step=points_per_step, tol=0.0)
     assert len(found.import_points_) == most
-    assert found.n_iter_ == -(-most // block_size)
+    assert found.n_iter_ == -(-most // points_per_step)
     assert len(fit(X, y, max_import_points=1000, tol=0.1).import_points_) < 80
 
 
@@ -316,7 +315,7 @@ def test_weights_are_repetitions(choosing):
         {"selection": "exact"},
         {"n_candidates": 15, "random_state": 3},
         {"early_stopping": True, "random_state": 3},
-        {"removal": True, "tol": 1e-5},
+        {"allow_removal": True, "tol": 1e-5},
         {"class_weight": "balanced"},
         {"costs": "balanced"},
         {"kernel": "linear"},
@@ -513,7 +512,7 @@ def test_many_candidates_come_close_to_all_rows():
 def test_blocks_come_close_to_single_points():
     X, y = data(200)
     single = fit(X, y, max_import_points=15, tol=0.0)
-    blocks = fit(X, y, max_import_points=15, tol=0.0, block_size=3)
+    blocks = fit(X, y, max_import_points=15, tol=0.0, points_per_step=3)
     assert blocks.n_iter_ == 5
     assert len(set(blocks.import_points_.tolist())) == 15
     assert blocks.import_points_[0] in single.import_points_
@@ -543,7 +542,7 @@ def test_removal_leaves_points_out_for_the_better(kind):
     X, y = data(100, n_classes, seed=3)
     K = gaussian_kernel(X, X, 0.7)
     settings = {"C": 20.0, "gamma": 0.7, "parametrization": parametrization, "tol": 1e-5}
-    found = fit(X, y, removal=True, max_import_points=15, **settings)
+    found = fit(X, y, allow_removal=True, max_import_points=15, **settings)
     kept = fit(X, y, max_import_points=15, **settings)
     assert found.n_iter_ > len(found.import_points_)
     assert len(np.unique(found.import_points_)) == len(found.import_points_)
@@ -725,15 +724,15 @@ def test_single_precision_chooses_the_same_points(n_classes, selection, monkeypa
     n, q = (1100, 12) if n_classes == 2 else (1010, 6)
     X, y = data(n, n_classes, d=3)
     model = ImportVectorMachine(C=5.0, selection=selection, max_import_points=q, tol=0.0)
-    dtypes, plain = [], KernelColumns.__init__
+    dtypes, plain = [], basis.NewtonBasis.__init__
 
-    def recorded(self, kernel, X, rows, dtype):
+    def recorded(self, kernel, pool, dtype):
         dtypes.append(dtype)
-        plain(self, kernel, X, rows, dtype)
+        plain(self, kernel, pool, dtype)
 
-    monkeypatch.setattr(KernelColumns, "__init__", recorded)
+    monkeypatch.setattr(basis.NewtonBasis, "__init__", recorded)
     single = clone(model).fit(X, y)
-    monkeypatch.setattr(module, "_DOUBLE", n * n)
+    monkeypatch.setattr(growth, "DOUBLE", n * n)
     double = clone(model).fit(X, y)
     assert dtypes == [np.float32, np.float64]
     np.testing.assert_array_equal(single.import_points_, double.import_points_)
@@ -754,20 +753,20 @@ def test_nearly_spanned_rows_are_told_apart_in_double_precision(n_candidates, mo
         random_state=0,
     )
     single = clone(model).fit(X, y)
-    monkeypatch.setattr(module, "_DOUBLE", len(y) ** 2)
+    monkeypatch.setattr(growth, "DOUBLE", len(y) ** 2)
     double = clone(model).fit(X, y)
     assert len(single.import_points_) == len(double.import_points_) == 25
     assert single.objective_ == pytest.approx(double.objective_, rel=0.01)
 
 
 def test_a_million_kernel_values_are_still_in_double_precision(monkeypatch):
-    dtypes, plain = [], KernelColumns.__init__
+    dtypes, plain = [], basis.NewtonBasis.__init__
 
-    def recorded(self, kernel, X, rows, dtype):
+    def recorded(self, kernel, pool, dtype):
         dtypes.append(dtype)
-        plain(self, kernel, X, rows, dtype)
+        plain(self, kernel, pool, dtype)
 
-    monkeypatch.setattr(KernelColumns, "__init__", recorded)
+    monkeypatch.setattr(basis.NewtonBasis, "__init__", recorded)
     X, y = data(2000)
     for m in (500, 501):
         fit(X, y, n_candidates=m, max_import_points=1, random_state=0)
@@ -783,11 +782,11 @@ SETTINGS = {
     "large C": {"C": 1e4},
     "small C": {"C": 1e-3},
     "all points": {"tol": 0.0, "gamma": 2.0, "max_import_points": None},
-    "blocks": {"block_size": 4},
+    "blocks": {"points_per_step": 4},
     "power": {"selection": "power"},
-    "removal": {"removal": True, "tol": 1e-4, "C": 20.0, "max_import_points": 8},
+    "removal": {"allow_removal": True, "tol": 1e-4, "C": 20.0, "max_import_points": 8},
     "zone": {"zone": 1.0},
-    "zone, removal": {"zone": 0.5, "removal": True, "tol": 1e-4, "max_import_points": 6},
+    "zone, removal": {"zone": 0.5, "allow_removal": True, "tol": 1e-4, "max_import_points": 6},
     "zone, no intercept": {"zone": 1.0, "fit_intercept": False},
     "early": {"early_stopping": True, "random_state": 0},
     "candidates": {"n_candidates": 20, "random_state": 0},
@@ -1157,7 +1156,7 @@ def test_data_are_not_changed():
     K = gaussian_kernel(X, X, 1.0)
     for matrix, name in ((X, "rbf"), (np.asfortranarray(X), "linear"), (K, "precomputed")):
         copies = matrix.copy(), y.copy(), weight.copy()
-        found = fit(matrix, y, weight, kernel=name, removal=True, max_import_points=6)
+        found = fit(matrix, y, weight, kernel=name, allow_removal=True, max_import_points=6)
         found.predict(matrix)
         for now, before in zip((matrix, y, weight), copies, strict=True):
             np.testing.assert_array_equal(now, before)
@@ -1188,11 +1187,11 @@ BAD = {
     ),
     "no candidates": ({"n_candidates": 0}, "n_candidates must be an integer >= 1; got 0"),
     "half a candidate": ({"n_candidates": 0.5}, "n_candidates must be .*got 0.5"),
-    "empty blocks": ({"block_size": 0}, "block_size must be an integer >= 1; got 0"),
-    "no block size": ({"block_size": None}, "block_size must be an integer >= 1; got None"),
+    "empty blocks": ({"points_per_step": 0}, "points_per_step must be an integer >= 1; got 0"),
+    "no block size": ({"points_per_step": None}, "points_per_step must be an integer >= 1; got None"),
     "exact blocks": (
-        {"selection": "exact", "block_size": 2},
-        "selection='exact' .*block_size must then be 1, got 2",
+        {"selection": "exact", "points_per_step": 2},
+        "selection='exact' .*points_per_step must then be 1, got 2",
     ),
     "empty zone": ({"zone": (0.7, 0.3)}, "p_min < p_max; got p_min=0.7, p_max=0.3"),
     "negative zone": ({"zone": -1.0}, "zone must be a finite number > 0; got -1"),
@@ -1365,8 +1364,8 @@ def test_parameters():
         "max_import_points": None,
         "selection": "one-step",
         "n_candidates": None,
-        "block_size": 1,
-        "removal": False,
+        "points_per_step": 1,
+        "allow_removal": False,
         "zone": None,
         "tol": 1e-3,
         "n_iter_no_change": 3,
@@ -1381,13 +1380,13 @@ def test_parameters():
     assert ImportVectorMachine().get_params() == defaults
     parameters = list(inspect.signature(ImportVectorMachine).parameters.values())
     assert all(p.kind is p.KEYWORD_ONLY for p in parameters[1:])
-    changed = ImportVectorMachine(3.0, kernel="poly", zone=(0.2, 0.8), removal=True)
+    changed = ImportVectorMachine(3.0, kernel="poly", zone=(0.2, 0.8), allow_removal=True)
     assert clone(changed).get_params() == {
         **defaults,
         "C": 3.0,
         "kernel": "poly",
         "zone": (0.2, 0.8),
-        "removal": True,
+        "allow_removal": True,
     }
 
 
@@ -1416,8 +1415,8 @@ def callbacks():
 
 LISTENED = {
     "plain": {"tol": 1e-2},
-    "blocks": {"tol": 1e-2, "block_size": 3},
-    "removal": {"removal": True, "C": 20.0, "tol": 1e-4, "max_import_points": 8},
+    "blocks": {"tol": 1e-2, "points_per_step": 3},
+    "removal": {"allow_removal": True, "C": 20.0, "tol": 1e-4, "max_import_points": 8},
     "early stopping": {"early_stopping": True, "random_state": 0, "C": 20.0},
 }
 
@@ -1438,7 +1437,7 @@ def test_callbacks_hear_of_rounds(name, kind):
     assert [facts["objective"] for facts in recording.facts] == found.objective_path_.tolist()
     points = [facts["n_import_points"] for facts in recording.facts]
     if name in ("plain", "blocks"):
-        step = LISTENED[name].get("block_size", 1)
+        step = LISTENED[name].get("points_per_step", 1)
         assert points == list(range(step, step * found.n_iter_ + 1, step))
     if name != "early stopping":
         assert points[-1] == len(found.import_points_)

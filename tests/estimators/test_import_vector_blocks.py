@@ -22,11 +22,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from grayzone import ImportVectorMachine, ImportVectorMachineCV
 from grayzone.arrays import to_numpy
-from grayzone.estimators import _import_vector_blocks
 from grayzone.numerics.checks import as_numpy
+from grayzone.solvers.greedy import basis
 from grayzone.sources import Block, Source
-from grayzone.sources.labelled_blocks import Rows, label_blocks
-from grayzone.sources.part import split_blocks
+from grayzone.sources.labelled import Rows, label
+from grayzone.sources.split import split
 
 torch = pytest.importorskip("torch")
 
@@ -108,8 +108,8 @@ SETTINGS = {
     "one step": {},
     "power": {"selection": "power"},
     "drawn candidates": {"n_candidates": 40, "random_state": 3},
-    "three at a time": {"block_size": 3},
-    "three at a time by power": {"block_size": 3, "selection": "power"},
+    "three at a time": {"points_per_step": 3},
+    "three at a time by power": {"points_per_step": 3, "selection": "power"},
     "zone": {"zone": 1.0, "max_import_points": 6},
     "zone, power, no intercept": {
         "zone": 0.5,
@@ -117,7 +117,7 @@ SETTINGS = {
         "selection": "power",
         "max_import_points": 5,
     },
-    "removal": {"removal": True, "tol": 1e-3},
+    "removal": {"allow_removal": True, "tol": 1e-3},
     "no intercept": {"fit_intercept": False},
     "reference": {"parametrization": "reference"},
     "reference, zone": {"parametrization": "reference", "zone": 0.7, "max_import_points": 5},
@@ -203,13 +203,14 @@ def test_early_stopping_on_blocks(n_classes):
     model = ImportVectorMachine(**parameters).fit(Listed(X, y, weight))
     again = ImportVectorMachine(**parameters).fit(Listed(X, y, weight, n_blocks=7))
     assert_same(again, model)
-    _, out = split_blocks(label_blocks(Listed(X, y, weight)), 0.2, np.random.RandomState(1))
+    _, out = split(label(Listed(X, y, weight)), 0.2, np.random.RandomState(1))
     everything = Rows(X, np.searchsorted(model.classes_, y), weight, 0)
-    held_out = out.lots.held_out(everything)
-    assert not np.any(held_out[model.import_points_])
+    held_out = out.part(everything).weight > 0
+    kept = ~held_out & (weight > 0)
+    assert np.all(kept[model.import_points_])
     loss, _ = criterion(model, X[held_out], y[held_out], weight[held_out])
     assert loss == pytest.approx(model.validation_path_.min(), rel=1e-10)
-    _, value = criterion(model, X[~held_out], y[~held_out], weight[~held_out])
+    _, value = criterion(model, X[kept], y[kept], weight[kept])
     assert value == pytest.approx(model.objective_, rel=1e-10)
 
 
@@ -223,7 +224,7 @@ def moons(n, seed=0):
 
 @pytest.mark.parametrize("n_candidates", [None, 50, 300])
 def test_points_are_drawn_from_a_part_of_many_rows(monkeypatch, n_candidates):
-    monkeypatch.setattr(_import_vector_blocks, "_POOL", 200)
+    monkeypatch.setattr(basis, "POOL", 200)
     X, y = moons(5000)
     parameters = {"max_import_points": 15, "random_state": 0, "n_candidates": n_candidates}
     model = ImportVectorMachine(**parameters).fit(Listed(X, y, n_blocks=9))
@@ -252,7 +253,7 @@ def test_draws_follow_random_state():
 
 @pytest.mark.parametrize("zone", [None, 0.5])
 def test_what_travels_does_not_grow_with_the_rows(monkeypatch, zone):
-    monkeypatch.setattr(_import_vector_blocks, "_POOL", 100)
+    monkeypatch.setattr(basis, "POOL", 100)
     sizes = []
     for n in (2000, 16000):
         X, y = moons(n)

@@ -19,7 +19,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
 from test_import_vector import assert_as_before, data, frozen
 
 from grayzone import ImportVectorMachine, ImportVectorMachineCV
-from grayzone.estimators.import_vector_cv import _best
+from grayzone.estimators._search import best_places
 from grayzone.metrics import expected_cost
 from grayzone.solvers.greedy import growth
 
@@ -188,7 +188,7 @@ def test_the_model_is_the_path_to_the_chosen_c_on_all_rows(kind):
 
 def test_one_c_is_a_plain_fit():
     X, y = data(80)
-    for parameters in ({}, {"n_candidates": 10}, {"removal": True, "tol": 1e-4}, {"zone": 1.0}):
+    for parameters in ({}, {"n_candidates": 10}, {"allow_removal": True, "tol": 1e-4}, {"zone": 1.0}):
         found = search_of(Cs=[3.0], **parameters).fit(X, y)
         plain = ImportVectorMachine(3.0, **{"tol": 2e-2, "random_state": 0, **parameters})
         plain.fit(X, y)
@@ -238,8 +238,8 @@ def test_ties_go_to_the_smaller_c():
     # sums in another order are a tie, too
     scores = np.array([[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]])
     assert scores.mean(axis=1)[0] != scores.mean(axis=1)[1]
-    assert _best(scores) == _best(scores[::-1]) == 0
-    assert _best(np.array([[0.1], [0.1 + 1e-9]])) == 1
+    assert best_places(scores, "C")[0] == best_places(scores[::-1], "C")[0] == 0
+    assert best_places(np.array([[0.1], [0.1 + 1e-9]]), "C")[0] == 1
 
 
 def test_a_c_without_a_score_is_not_chosen():
@@ -499,8 +499,8 @@ def test_parameters_reach_the_fits():
         "max_import_points": 7,
         "selection": "power",
         "n_candidates": 30,
-        "block_size": 2,
-        "removal": True,
+        "points_per_step": 2,
+        "allow_removal": True,
         "zone": 2.0,
         "tol": 1e-2,
         "n_iter_no_change": 2,
@@ -535,7 +535,7 @@ WRONG = {
     "an unknown kernel": ({"kernel": "round"}, "kernel must be"),
     "an unknown selection": ({"selection": "best"}, "selection must be"),
     "no candidates": ({"n_candidates": 0}, "n_candidates must be"),
-    "exact blocks": ({"selection": "exact", "block_size": 2}, "block_size must then be 1"),
+    "exact blocks": ({"selection": "exact", "points_per_step": 2}, "points_per_step must then be 1"),
     "no points": ({"max_import_points": 0}, "max_import_points must be"),
     "no lag": ({"n_iter_no_change": 0}, "n_iter_no_change must be"),
     "an unknown parametrization": ({"parametrization": "last"}, "parametrization must be"),

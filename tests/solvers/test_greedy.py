@@ -10,15 +10,14 @@ from scipy.linalg import cholesky, solve_triangular
 
 from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.kernels import Kernel
-from grayzone.numerics.losses import TruncatedLogistic
-from grayzone.numerics.margins import ReferenceMargin, SignedMargin, SoftmaxMargin
-from grayzone.solvers import Problem
-from grayzone.solvers.greedy import Growth, Rules
-from grayzone.solvers.greedy.basis import NewtonBasis
-from grayzone.solvers.greedy.columns import KernelColumns
+from grayzone.solvers.greedy import Criterion, Growth, Rules
+from grayzone.solvers.greedy.basis import NewtonBasis, Pool, pool_of
+from grayzone.solvers.greedy.columns import KernelColumns, KnownColumns
 from grayzone.solvers.greedy.growth import FINALISTS
-from grayzone.solvers.greedy.refit import _derivatives, refit
+from grayzone.solvers.greedy.refit import Point, Reading, refit
 from grayzone.solvers.greedy.scores import one_step, score, score_by_power
+from grayzone.sources.labelled import Rows, label
+from grayzone.sources.source import HeldSource
 
 GAMMA = 0.7
 
@@ -28,14 +27,6 @@ def data(n=60, n_classes=2, seed=0, d=2):
     X = rng.normal(size=(n, d))
     score = X[:, 0] * X[:, 1] + 0.5 * X[:, 0] + 0.4 * rng.normal(size=n)
     return X, np.searchsorted(np.quantile(score, np.arange(1, n_classes) / n_classes), score)
-
-
-def margins_of(y, parametrization="symmetric"):
-    k = y.max() + 1
-    if k == 2:
-        return SignedMargin(np.where(y == 1, 1.0, -1.0))
-    kind = ReferenceMargin if parametrization == "reference" else SoftmaxMargin
-    return kind(y[:, None] == np.arange(k))
 
 
 def engine(
@@ -54,22 +45,36 @@ def engine(
     defaults = {
         "selection": "one-step",
         "n_candidates": None,
-        "block_size": 1,
-        "removal": False,
+        "points_per_step": 1,
+        "allow_removal": False,
         "max_points": None,
         "tol": 0.0,
         "lag": 3,
     }
-    n = len(y)
-    margins, loss = margins_of(y, parametrization), TruncatedLogistic(np.full(n, floor))
-    weight = np.ones(n) if weight is None else weight
-
-    def problem(design, penalty):
-        return Problem(design, margins, loss, weight, penalty)
-
-    columns = KernelColumns(Kernel("rbf", GAMMA), X, np.arange(n), dtype)
+    labelled = label(HeldSource(X, y, weight))
+    floors = np.full(y.max() + 1, floor)
+    reference = parametrization == "reference"
+    criterion = Criterion(floors, 1.0 / C, intercept, reference=reference)
     rng = np.random.RandomState(seed)
-    return Growth(columns, n, problem, intercept, 1.0 / C, Rules(**{**defaults, **rules}), rng)
+    kernel, rules = Kernel("rbf", GAMMA), Rules(**{**defaults, **rules})
+    growth = Growth(labelled, kernel, criterion, rules, rng)
+    growth.basis.dtype = np.dtype(dtype)
+    return growth
+
+
+def spanned(growth):
+    """The rows with their columns."""
+    return growth.basis.spanned(growth.labelled)
+
+
+def fitted_at(growth, coef):
+    """The criterion and its derivatives at other coefficients."""
+    return Reading(spanned(growth), growth.criterion, coef)(Point(growth.criterion, coef))
+
+
+def scores_at(growth, coef):
+    """Scores of the rows at coefficients of the basis."""
+    return DenseDesign(growth.basis.columns, growth.criterion.fit_intercept).scores(coef)
 
 
 def grown(growth, n_points):
@@ -118,12 +123,18 @@ def kernel_coef(growth, coef, intercept):
 # ------------------------------------------------------------------------------- the basis
 
 
+def basis_of(K):
+    """A basis of rows whose kernel matrix is known, without any point."""
+    rows = Rows(K, np.zeros(len(K), dtype=int), np.ones(len(K)), memory={})
+    return NewtonBasis(Kernel("precomputed"), Pool(rows, np.diagonal(K), complete=True))
+
+
 @pytest.fixture
 def chosen():
     """A kernel matrix, some of its points and their basis."""
     X, _ = data(80)
     K, points = gaussian_kernel(X, X, GAMMA), [11, 3, 70, 42, 5, 66]
-    basis = NewtonBasis(np.diagonal(K))
+    basis = basis_of(K)
     for point in points:
         basis.append(point, K[:, point])
     return K, points, basis
@@ -170,7 +181,7 @@ def test_a_basis_with_a_point_removed_is_one_built_without_it(chosen, j):
 
 def test_a_column_that_is_tried_is_not_there_yet(chosen):
     K, points, basis = chosen
-    tried = basis.tried(20, K[:, 20]).copy()
+    tried = basis.spanned_with(None, 20, K[:, 20]).span.known.copy()
     assert_basis_of(basis, K, points)
     basis.append(20, K[:, 20])
     np.testing.assert_array_equal(basis.columns, tried)
@@ -179,14 +190,14 @@ def test_a_column_that_is_tried_is_not_there_yet(chosen):
 def test_the_basis_grows_past_its_first_room():
     X, _ = data(100, d=4)
     K = gaussian_kernel(X, X, 2.0)
-    basis = NewtonBasis(np.diagonal(K))
+    basis = basis_of(K)
     for point in range(90):
         basis.append(point, K[:, point])
     assert_basis_of(basis, K, list(range(90)))
 
 
 def test_a_basis_without_points():
-    basis = NewtonBasis(np.ones(5))
+    basis = basis_of(np.eye(5))
     assert basis.columns.shape == (5, 0)
     assert basis.dual_coef(np.empty((3, 0))).shape == (3, 0)
 
@@ -194,31 +205,53 @@ def test_a_basis_without_points():
 # ------------------------------------------------------------------------ the kernel columns
 
 
-def sums_by_hand(K, points, n_rows, factors, squares):
-    block = K[:n_rows, points]
-    return factors[:n_rows].T @ block, squares.T @ block**2
+def held(X, used):
+    """Rows of X that are held."""
+    n = len(used)
+    return Rows(X[used], np.zeros(n, dtype=int), np.ones(n), numbers=used, memory={})
+
+
+def sums_by_hand(K, points, factors, squares):
+    block = K[:, points]
+    return factors.T @ block, squares.T @ block**2
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array, sp.csc_array])
 @pytest.mark.parametrize("rows", ["all", "some"])
-def test_sums_over_columns(storage, rows):
+@pytest.mark.parametrize("keeps", [False, True])
+def test_sums_over_columns(storage, rows, keeps):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1100, 3))  # more than two tiles
     used = np.arange(1100) if rows == "all" else np.sort(rng.choice(1100, 700, replace=False))
     K = gaussian_kernel(X[used], X[used], GAMMA)
-    columns = KernelColumns(Kernel("rbf", GAMMA), storage(X), used, np.float64)
-    n, n_rows = used.size, used.size - 50
+    n, rows, kernel = used.size, held(storage(X), used), Kernel("rbf", GAMMA)
     points = rng.choice(n, 600, replace=False)
-    factors, squares = rng.normal(size=(n, 4)), rng.uniform(size=(n_rows, 2))
-    sums, square_sums = columns.sums(points, n_rows, lambda a, b: factors[a:b], squares)
-    expected, expected_squares = sums_by_hand(K, points, n_rows, factors, squares)
+    columns = KernelColumns(kernel, kernel.right(rows.X[points]), keeps=keeps)
+    factors, squares = rng.normal(size=(n, 4)), rng.uniform(size=(n, 2))
+    sums, square_sums = columns.sums(rows, lambda a, b: factors[a:b], squares)
+    expected, expected_squares = sums_by_hand(K, points, factors, squares)
     np.testing.assert_allclose(sums, expected, rtol=0.0, atol=1e-10)
     np.testing.assert_allclose(square_sums, expected_squares, rtol=1e-11)
-    np.testing.assert_allclose(columns.column(points), K[:, points], rtol=1e-12)
-    np.testing.assert_array_equal(columns.diagonal(), np.ones(n))
-    alone, nothing = columns.sums(points, n_rows, lambda a, b: factors[a:b])
+    np.testing.assert_allclose(columns.values(rows), K[:, points], rtol=1e-12)
+    alone, nothing = columns.sums(rows, lambda a, b: factors[a:b])
     np.testing.assert_array_equal(alone, sums)
-    assert nothing.shape == (0, 600)
+    assert nothing is None
+
+
+@pytest.mark.parametrize("points", [None, np.array([5, 699, 17])])
+def test_known_values_are_looked_up(points):
+    rng = np.random.default_rng(0)
+    X, used = rng.normal(size=(700, 3)), np.arange(700)
+    K, rows = gaussian_kernel(X, X, GAMMA), held(X, used)
+    columns = KnownColumns(Kernel("rbf", GAMMA), None, known=K, places=points)
+    factors, squares = rng.normal(size=(700, 4)), rng.uniform(size=(700, 2))
+    places = used if points is None else points
+    expected = sums_by_hand(K, places, factors, squares)
+    for found, known in zip(
+        columns.sums(rows, lambda a, b: factors[a:b], squares), expected, strict=True
+    ):
+        np.testing.assert_allclose(found, known, rtol=0.0, atol=1e-10)
+    np.testing.assert_array_equal(columns.values(rows), K[:, places])
 
 
 def test_columns_of_a_precomputed_kernel():
@@ -227,35 +260,44 @@ def test_columns_of_a_precomputed_kernel():
     used = np.sort(rng.choice(300, 200, replace=False))
     K = gaussian_kernel(X, X, GAMMA)
     given = K.copy()
-    columns = KernelColumns(Kernel("precomputed"), given, used, np.float64)
     points, factors = np.array([5, 17, 180]), rng.normal(size=(200, 2))
     squares = rng.uniform(size=(200, 1))
+    columns, rows = KernelColumns(Kernel("precomputed"), used[points]), held(given, used)
     part = K[np.ix_(used, used)]
-    found = columns.sums(points, 200, lambda a, b: factors[a:b], squares)
-    for sums, expected in zip(
-        found, sums_by_hand(part, points, 200, factors, squares), strict=True
-    ):
+    found = columns.sums(rows, lambda a, b: factors[a:b], squares)
+    for sums, expected in zip(found, sums_by_hand(part, points, factors, squares), strict=True):
         np.testing.assert_allclose(sums, expected, rtol=1e-12)
-    np.testing.assert_array_equal(columns.column(points), part[:, points])
-    np.testing.assert_array_equal(columns.diagonal(), np.diagonal(part))
+    np.testing.assert_array_equal(columns.values(rows), part[:, points])
     np.testing.assert_array_equal(given, K)
+
+
+def test_the_diagonal_of_a_precomputed_kernel_is_that_of_the_rows_that_count():
+    X, y = data(30)
+    K, weight = gaussian_kernel(X, X, GAMMA) * np.arange(1.0, 31.0)[:, None], np.ones(30)
+    weight[[3, 4, 20]] = 0.0
+    labelled = label(HeldSource(K, y, weight))
+    pool = pool_of(labelled, Kernel("precomputed"), None)
+    np.testing.assert_array_equal(pool.diagonal, np.diagonal(K)[weight > 0])
 
 
 def test_sums_in_single_precision_are_summed_in_double():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 3))
-    kernel, used = Kernel("rbf", GAMMA), np.arange(3000)
+    kernel, rows = Kernel("rbf", GAMMA), held(X, np.arange(3000))
     factors = 1.0 + rng.uniform(size=(3000, 2))  # nothing cancels
     points = np.arange(40)
     double, single = (
-        KernelColumns(kernel, X, used, dtype).sums(points, 3000, lambda a, b: factors[a:b])[0]
+        KernelColumns(kernel, kernel.right(X[points], dtype), np.dtype(dtype), True).sums(
+            rows, lambda a, b: factors[a:b]
+        )[0]
         for dtype in (np.float64, np.float32)
     )
     assert single.dtype == np.float64
     np.testing.assert_allclose(single, double, rtol=1e-5)
     # but what is kept of a point is not rounded
-    columns = KernelColumns(kernel, X, used, np.float32).column(points)
-    np.testing.assert_allclose(columns, gaussian_kernel(X, X[points], GAMMA), rtol=1e-12)
+    basis = NewtonBasis(kernel, Pool(rows, np.ones(3000), complete=True), np.float32)
+    found = basis.kernel_values(points)
+    np.testing.assert_allclose(found, gaussian_kernel(X, X[points], GAMMA), rtol=1e-12)
 
 
 # ------------------------------------------------------------------------- refits of the span
@@ -269,7 +311,8 @@ def test_a_refit_is_the_plain_optimum(problem):
     assert growth.fitted.objective == pytest.approx(value, rel=1e-8)
     assert growth.fitted.objective >= value * (1.0 - 1e-13)
     found = plain.columns(S) @ kernel_coef(growth, growth.fitted.coef, plain.intercept)
-    np.testing.assert_allclose(growth.fitted.scores, found, rtol=0.0, atol=1e-11)
+    scores = scores_at(growth, growth.fitted.coef)
+    np.testing.assert_allclose(scores, found, rtol=0.0, atol=1e-11)
     shift = (found - plain.columns(S) @ A).mean(axis=0)
     shift = shift.mean() if len(plain.free) == plain.own.shape[1] else 0.0
     np.testing.assert_allclose(found - shift, plain.columns(S) @ A, rtol=0.0, atol=1e-3)
@@ -277,13 +320,13 @@ def test_a_refit_is_the_plain_optimum(problem):
 
 def test_a_refit_that_cannot_win_is_given_up(problem):
     growth, _ = problem
-    refitted = growth.fitted.problem
+    rows, criterion = spanned(growth), growth.criterion
     start = np.zeros_like(growth.fitted.coef)
     value = growth.fitted.objective
-    assert refit(refitted, start, above=0.5 * value) is None
+    assert refit(rows, criterion, start, above=0.5 * value) is None
     # what may win is never given up, however little is left of the limit
     for limit in (value * (1.0 + 1e-7), 2.0 * value, np.inf):
-        found = refit(refitted, start, above=limit)
+        found = refit(rows, criterion, start, above=limit)
         assert found is not None
         assert found.objective == pytest.approx(value, rel=1e-8)
 
@@ -310,24 +353,20 @@ def somewhere(request, problem):
     growth, plain = problem
     if request.param == "converged":
         return growth, plain, growth.fitted
-    here = growth.fitted.problem
     coef = growth.fitted.coef + 0.3 * np.random.default_rng(3).normal(size=growth.fitted.coef.shape)
-    scores = here.design.scores(coef)
-    u = here.margins.margin(scores)
-    slopes = here.loss.slopes(u)
-    return growth, plain, _derivatives(here, coef, scores, here.primal(coef, u), *slopes)
+    return growth, plain, fitted_at(growth, coef)
 
 
 def test_one_step_is_an_explicit_newton_step_with_each_candidate(somewhere):
     growth, plain, fitted = somewhere
-    S, basis, columns = growth.basis.points, growth.basis, growth.columns
+    S, basis = growth.basis.points, growth.basis
     everyone = np.arange(growth.n_rows)
     A = kernel_coef(growth, fitted.coef, plain.intercept)
     assert fitted.objective == pytest.approx(plain.value(S, A), rel=1e-12)
     gains, values, scores = explicit_steps(plain, S, A)
     rest = np.array(sorted(gains))
 
-    found = score(fitted, basis, columns, everyone, np.diagonal(plain.K))
+    found = score(spanned(growth), fitted, basis, everyone)
     promised = found.gains()
     assert np.all(np.isneginf(promised[S]))
     explicit = np.array([gains[row] for row in rest])
@@ -336,11 +375,11 @@ def test_one_step_is_an_explicit_newton_step_with_each_candidate(somewhere):
     scale = explicit.max() + plain.newton_step(S, A)[1]
     np.testing.assert_allclose(promised[rest], explicit, rtol=1e-7, atol=1e-11 * scale)
 
-    tried = one_step(fitted, basis, columns, found, rest)
+    tried = one_step(spanned(growth), fitted, basis, found, rest)
     np.testing.assert_allclose(tried.values, [values[row] for row in rest], rtol=1e-9)
     np.testing.assert_allclose(tried.columns, plain.K[:, rest], rtol=1e-12)
     for row, coef in list(zip(rest, tried.coefs, strict=True))[::7]:
-        phi = basis.tried(row, plain.K[:, row])
+        phi = basis.spanned_with(None, row, plain.K[:, row]).span.known
         led = DenseDesign(phi, plain.intercept).scores(coef)
         expected = scores[row]
         if len(plain.free) == plain.own.shape[1] and plain.intercept:
@@ -362,9 +401,7 @@ def test_scores_by_power_are_squared_slopes_over_what_is_not_spanned(somewhere):
     growth, plain, fitted = somewhere
     S, basis = growth.basis.points, growth.basis
     A = kernel_coef(growth, fitted.coef, plain.intercept)
-    found = score_by_power(
-        fitted, basis, growth.columns, np.arange(growth.n_rows), np.diagonal(plain.K)
-    ).gains()
+    found = score_by_power(spanned(growth), fitted, basis, np.arange(growth.n_rows)).gains()
     inverse = np.linalg.inv(plain.K[np.ix_(S, S)])
     for row in np.setdiff1d(np.arange(growth.n_rows), S):
         gradient, _ = plain.derivatives([*S, row], np.insert(A, len(S), 0.0, axis=0))
@@ -380,42 +417,31 @@ def test_no_candidate_is_missed_by_the_promise(kind):
     n_classes, parametrization = kind
     X, y = data(n_classes=n_classes)
     growth = grown(engine(X, y, parametrization=parametrization), 4)
-    found = score(growth.fitted, growth.basis, growth.columns, np.arange(len(y)), np.ones(len(y)))
+    found = score(spanned(growth), growth.fitted, growth.basis, np.arange(len(y)))
     gains = found.gains()
     order = np.argsort(-gains)[: len(y) - 4]
-    tried = one_step(growth.fitted, growth.basis, growth.columns, found, order)
+    tried = one_step(spanned(growth), growth.fitted, growth.basis, found, order)
     assert np.argmin(tried.values) < FINALISTS
 
 
 # -------------------------------------------------------------------------- blocks of points
 
 
-def extended(growth, fitted, coef):
-    """The same function, seen on the span with one column more: weights stay as they are."""
-    here = growth._problem(growth.basis.columns)
-    return _derivatives(
-        here,
-        coef,
-        fitted.scores,
-        fitted.objective,
-        *here.loss.slopes(here.margins.margin(fitted.scores)),
-    )
-
-
 def test_deflated_scores_are_those_computed_afresh(somewhere):
     growth, plain, fitted = somewhere
-    basis, columns, diagonal = growth.basis, growth.columns, np.diagonal(plain.K)
+    basis, before = growth.basis, spanned(growth)
     everyone = np.arange(growth.n_rows)
-    found = score(fitted, basis, columns, everyone, diagonal)
+    found = score(before, fitted, basis, everyone)
     coef = fitted.coef
     for _ in range(3):
         taken = int(np.argmax(found.gains()))
-        column = columns.column(everyone[[taken]])[:, 0]
+        column = plain.K[:, taken]
         coef = np.insert(coef, basis.size, 0.0, axis=1)
         basis.append(taken, column)
-        found.deflate(fitted, columns, taken, column)
-        found.limit(basis.power, diagonal, columns.dtype)
-        fresh = score(extended(growth, fitted, coef), basis, columns, everyone, diagonal)
+        found.deflate(before, fitted, basis, taken, column)
+        found.limit(basis)
+        # the same function, seen on the span with one column more
+        fresh = score(spanned(growth), fitted_at(growth, coef), basis, everyone)
         rest = np.flatnonzero(fresh.eligible)
         np.testing.assert_array_equal(found.eligible, fresh.eligible)
         np.testing.assert_allclose(found.power, fresh.power, rtol=0.0, atol=1e-14)
@@ -432,28 +458,30 @@ def test_deflated_scores_are_those_computed_afresh(somewhere):
 def test_blocks_by_power_only_leave_out_what_was_taken():
     X, y = data()
     growth = grown(engine(X, y, selection="power"), 3)
-    before = score_by_power(growth.fitted, growth.basis, growth.columns, np.arange(60), np.ones(60))
+    basis, fitted = growth.basis, growth.fitted
+    before = score_by_power(spanned(growth), fitted, basis, np.arange(60))
     slope = before.slope.copy()
-    before.deflate(growth.fitted, growth.columns, 17, growth.columns.column(np.array([17]))[:, 0])
+    column = basis.kernel_values(np.array([17]))[:, 0]
+    before.deflate(spanned(growth), fitted, basis, 17, column)
     np.testing.assert_array_equal(before.slope, slope)
     assert np.flatnonzero(~before.eligible).tolist() == sorted({17, *growth.basis.points})
 
 
 @pytest.mark.parametrize("selection", ["one-step", "power"])
-@pytest.mark.parametrize("block_size", [2, 5, 60])
-def test_a_path_of_blocks_goes_down(selection, block_size, kind):
+@pytest.mark.parametrize("points_per_step", [2, 5, 60])
+def test_a_path_of_blocks_goes_down(selection, points_per_step, kind):
     n_classes, parametrization = kind
     X, y = data(n_classes=n_classes)
     growth = engine(
-        X, y, parametrization=parametrization, selection=selection, block_size=block_size
+        X, y, parametrization=parametrization, selection=selection, points_per_step=points_per_step
     )
     empty, sizes = growth.fitted.objective, []
     for _ in growth.grow():
         sizes.append(growth.basis.size)
     steps = np.diff([0, *sizes])
     # a block is full, but for the last ones that are left
-    assert np.all(steps <= block_size)
-    assert steps[0] == min(block_size, sizes[-1])
+    assert np.all(steps <= points_per_step)
+    assert steps[0] == min(points_per_step, sizes[-1])
     assert len(set(growth.basis.points)) == growth.basis.size
     # more points may do no harm but for the accuracy of a refit
     path = np.array([empty, *growth.path])
@@ -506,7 +534,7 @@ def test_removal_estimates_are_exact_for_points_that_hardly_count(kind):
 def test_a_removal_leads_to_the_best_seen_of_its_size(kind):
     n_classes, parametrization = kind
     X, y = data(100, n_classes, seed=3)
-    growth = engine(X, y, 20.0, parametrization=parametrization, removal=True, tol=1e-6)
+    growth = engine(X, y, 20.0, parametrization=parametrization, allow_removal=True, tol=1e-6)
     plain = Plain(gaussian_kernel(X, X, GAMMA), y, 20.0, parametrization=parametrization)
     seen, sizes, sets = {}, [0], []
     for objective in growth.grow():
@@ -523,8 +551,10 @@ def test_a_removal_leads_to_the_best_seen_of_its_size(kind):
     assert len(set(sets)) == len(sets)  # and no set of points came back
     K, points = plain.K, growth.basis.points
     assert_basis_of(growth.basis, K, points)
-    # the design of the fit is the basis itself
-    np.testing.assert_array_equal(growth.fitted.problem.design.X, growth.basis.columns)
+    # what is known of the fit belongs to the basis as it is
+    again = fitted_at(growth, growth.fitted.coef)
+    assert again.objective == pytest.approx(growth.fitted.objective, rel=1e-12)
+    np.testing.assert_allclose(again.hessian, growth.fitted.hessian, rtol=0.0, atol=1e-9)
 
 
 # ---------------------------------------------------------------------------- another penalty
@@ -558,8 +588,7 @@ def test_single_precision_promises_the_same(n_classes):
     assert single.fitted.objective == pytest.approx(double.fitted.objective, rel=1e-8)
     gains = []
     for growth in (double, single):
-        columns = growth.columns
-        found = score(growth.fitted, growth.basis, columns, np.arange(200), np.ones(200))
+        found = score(spanned(growth), growth.fitted, growth.basis, np.arange(200))
         enough = growth.basis.power > 1e-2  # of little power, little is left by the rounding
         gains.append(np.where(enough, found.gains(), 0.0))
     np.testing.assert_allclose(*gains, rtol=1e-2, atol=1e-4 * gains[0].max())
@@ -589,7 +618,8 @@ def test_kinks_are_refitted_to_the_truncated_optimum():
         return np.logaddexp(0.0, u).sum() + 0.25 * norm
 
     q = growth.basis.size
-    a, b = growth.dual_coef()
+    model = growth.model()
+    a, b = model.dual_coef, model.intercept
     scores = K[:, S] @ a[0] + b
     norm = a[0] @ K[np.ix_(S, S)] @ a[0]
     assert growth.fitted.objective == pytest.approx(value(scores, norm), rel=1e-10)

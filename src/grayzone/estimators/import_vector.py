@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from array_api_compat import array_namespace
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from grayzone.estimators._base import FunctionClassifier
 from grayzone.estimators._callbacks import CallbackSupportMixin, fit_progress, with_callbacks
-from grayzone.estimators._import_vector_blocks import fit_blocks
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import all_or_nothing, check_choice, check_integer, check_number
-from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.kernels import NAMES, Kernel
-from grayzone.numerics.losses import TruncatedLogistic
-from grayzone.numerics.margins import Margins, ReferenceMargin, SoftmaxMargin
 from grayzone.numerics.threads import own_threads
-from grayzone.solvers import Problem
-from grayzone.solvers.greedy import Growth, Rules
-from grayzone.solvers.greedy.columns import KernelColumns
-from grayzone.solvers.training import Labelled, kernel_of, label_rows, margin_map
-from grayzone.sources.open import given_blocks
-from grayzone.sources.split import check_fraction, split_rows
+from grayzone.solvers.greedy import Criterion, Growth, Model, Rules, Watch
+from grayzone.solvers.kernel.choose import kernel_for
+from grayzone.sources.labelled import Labelled
+from grayzone.sources.open import in_blocks, open_rows
+from grayzone.sources.split import check_fraction, split
 
 Array = Any
-
-# Kernel values of a round of scores up to which these are computed in double precision.
-_DOUBLE = 1_000_000
 
 
 class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
@@ -74,9 +65,9 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         Rows, drawn anew for each choice, that may be chosen; None is every row. Some hundreds are
         plenty for large data: time grows with this number. They are drawn from all rows, on blocks
         from a stratified part of them (some thousands, at least ``n_candidates``).
-    block_size : int, default=1
+    points_per_step : int, default=1
         Points that are chosen before each refit.
-    removal : bool, default=False
+    allow_removal : bool, default=False
         Whether to leave points out again, where that gives a lower H than was seen with as few.
     zone : None, float, pair or caps, default=None
         None is the full likelihood. Otherwise the loss is truncated outside this gray zone, as in
@@ -172,8 +163,8 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         max_import_points: int | None = None,
         selection: str = "one-step",
         n_candidates: int | None = None,
-        block_size: int = 1,
-        removal: bool = False,
+        points_per_step: int = 1,
+        allow_removal: bool = False,
         zone: Any = None,
         tol: float = 1e-3,
         n_iter_no_change: int = 3,
@@ -193,8 +184,8 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         self.max_import_points = max_import_points
         self.selection = selection
         self.n_candidates = n_candidates
-        self.block_size = block_size
-        self.removal = removal
+        self.points_per_step = points_per_step
+        self.allow_removal = allow_removal
         self.zone = zone
         self.tol = tol
         self.n_iter_no_change = n_iter_no_change
@@ -231,29 +222,42 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         """
         self._check_parameters()
         self._forget()
-        source = given_blocks(self, X, y, sample_weight)
-        if source is not None:
-            with fit_progress(self, "round", self._most_rounds()) as report:
-                fit_blocks(self, source, report)
-            return self
-        X, y = validate_data(self, X, y, **self._accepted())
-        rows = label_rows(X, y, sample_weight, self.class_weight)
-        rng = check_random_state(self.random_state)
-        with own_threads(), fit_progress(self, "round", self._most_rounds()) as report:
-            machine = Machine(self, rows, self._split(rows, rng) if self.early_stopping else None)
-            growth = machine.growth(1.0 / self.C, rng)
-            watch = _Watch(self, machine, growth) if self.early_stopping else None
+        if self.kernel == "precomputed" and in_blocks(X):
+            raise ValueError(
+                "kernel='precomputed' needs the kernel values of all pairs of rows at once; blocks "
+                "are for kernels that are computed from rows."
+            )
+        kinds = self._accepted()
+        labelled = open_rows(
+            self, X, y, sample_weight, class_weight=self.class_weight, by_rows=True, **kinds
+        )
+        kernel, criterion = self._specify(labelled)
+        rng, out = check_random_state(self.random_state), None
+        if self.early_stopping:
+            labelled, out = split(labelled, float(self.validation_fraction), rng)
+        n_rounds = self._most_rounds()
+        with own_threads(), fit_progress(self, "round", n_rounds, X=X, y=y) as report:
+            growth = Growth(labelled, kernel, criterion, self._rules(), rng)
+            watch = None if out is None else Watch(growth, out)
             for objective in growth.grow():
-                enough = watch is not None and watch.saw_enough(growth)
+                enough = watch is not None and watch.saw_enough()
                 facts = {"objective": objective, "n_import_points": growth.basis.size}
-                if (report is not None and report(**facts)) or enough:
+                stop = report is not None and report(lambda: _function(growth.model()), **facts)
+                if stop or enough:
                     break
-            self._expose(machine, machine.model(growth) if watch is None else watch.best)
-        self.objective_path_ = np.array(growth.path)
-        self.n_iter_ = len(growth.path)
+            self._expose(growth, growth.model() if watch is None else watch.best)
         if watch is not None:
-            self.validation_path_ = np.array(watch.path)
+            self.validation_path_ = moved(np.array(watch.path), labelled.like)
         return self
+
+    def _specify(self, labelled: Labelled) -> tuple[Kernel, Criterion]:
+        """Decide what the fit is for, and return its kernel and its criterion."""
+        self._set_decision(labelled)
+        reference = len(labelled.classes) > 2 and self.parametrization == "reference"
+        penalty, floors = 1.0 / self.C, self._floors()
+        criterion = Criterion(floors, penalty, self.fit_intercept, reference=reference)
+        self._move_decision(labelled.like)
+        return kernel_for(self, labelled), criterion
 
     def _check_parameters(self) -> None:
         check_number("C", self.C, above=0.0)
@@ -263,11 +267,11 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), least=1)
         check_choice("selection", self.selection, ("one-step", "exact", "power"))
-        check_integer("block_size", self.block_size, least=1)
-        if self.selection == "exact" and self.block_size > 1:
+        check_integer("points_per_step", self.points_per_step, least=1)
+        if self.selection == "exact" and self.points_per_step > 1:
             raise ValueError(
-                f"selection='exact' compares candidates one at a time; block_size must then be 1, "
-                f"got {self.block_size!r}."
+                f"selection='exact' compares candidates one at a time; points_per_step must then be 1, "
+                f"got {self.points_per_step!r}."
             )
         if check_number("tol", self.tol) < 0.0:
             raise ValueError(f"tol must be a finite number >= 0; got {self.tol!r}.")
@@ -277,42 +281,31 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
 
     def _most_rounds(self) -> int | None:
         """How many rounds there can be, where that is known."""
-        if self.max_import_points is None or self.removal:
+        if self.max_import_points is None or self.allow_removal:
             return None
-        return -(-self.max_import_points // self.block_size)
+        return -(-self.max_import_points // self.points_per_step)
 
     def _rules(self) -> Rules:
         return Rules(
             self.selection,
             self.n_candidates,
-            self.block_size,
-            self.removal,
+            self.points_per_step,
+            self.allow_removal,
             self.max_import_points,
             self.tol,
             self.n_iter_no_change,
         )
 
-    def _split(self, rows: Labelled, rng: np.random.RandomState) -> tuple[Array, Array]:
-        """Split the rows, stratified, into training and held-out rows."""
-        return split_rows(rows.codes, rows.classes, self.validation_fraction, rng)
+    def _expose(self, growth: Growth, model: Model) -> None:
+        """Set what was found."""
+        self._set_function(model)
+        self.objective_, self.dual_gap_ = model.fitted.objective, growth.gap(model)
+        self.objective_path_ = moved(np.array(growth.path), growth.labelled.like)
+        self.n_iter_ = len(growth.path)
 
-    def _expose(self, machine: Machine, model: Model) -> None:
-        rows = machine.rows
-        self.import_points_ = rows.used[machine.order[model.points]]
-        self.dual_coef_, self.intercept_ = model.dual_coef, model.intercept
-        if isinstance(machine.margins, ReferenceMargin):
-            self.dual_coef_ = np.pad(self.dual_coef_, ((0, 1), (0, 0)))
-            self.intercept_ = np.pad(self.intercept_, (0, 1))
-        self.objective_, self.dual_gap_ = model.objective, model.gap
-        self._keep_vectors(rows.X, machine.kernel)
-
-    def _keep_these(self, vectors: Array, kernel: Kernel) -> None:
-        """Keep rows that have been read already."""
-        self._keep_nothing()
-        self._kernel = kernel
-        precomputed = kernel.name == "precomputed"
-        self._vectors = moved(np.empty((0, 0)), vectors) if precomputed else vectors
-        self._prepare()
+    def _set_function(self, model: Model) -> None:
+        """Set what predictions need."""
+        vars(self).update(_function(model))
 
     def _supports_arrays(self) -> bool:
         return True
@@ -328,81 +321,21 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         return self._vectors
 
 
-@dataclass(frozen=True)
-class Model:
-    """A function, taken out of the growth that goes on."""
-
-    points: Array
-    dual_coef: Array
-    intercept: Array
-    objective: float
-    gap: float
-
-
-class Machine:
-    """Rows, kernel and loss of a fit: all that growing points needs, for any penalty.
-
-    ``split`` are the training and the held-out rows, where there are some of the latter.
-    """
-
-    def __init__(
-        self, settings: ImportVectorMachine, rows: Labelled, split: tuple[Array, Array] | None
-    ) -> None:
-        settings._set_decision(rows)
-        self.settings, self.rows = settings, rows
-        self.kernel: Kernel = kernel_of(settings, rows)
-        self.order = np.arange(rows.codes.size) if split is None else np.concatenate(split)
-        self.n_rows = rows.codes.size if split is None else split[0].size
-        margins: Margins = margin_map(rows)
-        if isinstance(margins, SoftmaxMargin) and settings.parametrization == "reference":
-            margins = ReferenceMargin(margins.own)
-        self.margins = margins.take(self.order)
-        self.loss = TruncatedLogistic(settings._floors()[rows.codes[self.order]])
-        self.weight = rows.weight[self.order]
-
-    def growth(self, penalty: float, rng: np.random.RandomState) -> Growth:
-        """Start without any point."""
-        s, train = self.settings, slice(0, self.n_rows)
-        margins = self.margins.take(train)
-        loss, weight = self.loss.take(train), self.weight[train]
-
-        def problem(design: DenseDesign, penalty: float) -> Problem:
-            return Problem(design, margins, loss, weight, penalty)
-
-        m = self.n_rows if s.n_candidates is None else min(s.n_candidates, self.n_rows)
-        dtype = np.float64 if self.n_rows * m <= _DOUBLE else np.float32
-        columns = KernelColumns(self.kernel, self.rows.X, self.rows.used[self.order], dtype)
-        return Growth(columns, self.n_rows, problem, s.fit_intercept, penalty, s._rules(), rng)
-
-    def held_out_loss(self, scores: Array) -> float:
-        """Mean loss of the held-out rows."""
-        out = slice(self.n_rows, None)
-        u, weight = self.margins.take(out).margin(scores), self.weight[out]
-        return float(weight @ self.loss.take(out).value(u) / np.sum(weight))
-
-    def model(self, growth: Growth) -> Model:
-        """Take the function out as it is now."""
-        points = np.array(growth.basis.points, dtype=np.int64)
-        fitted = growth.fitted
-        return Model(points, *growth.dual_coef(), fitted.objective, fitted.gap)
-
-
-class _Watch:
-    """Early stopping: the loss of held-out rows, and the model with the smallest."""
-
-    def __init__(self, settings: ImportVectorMachine, machine: Machine, growth: Growth) -> None:
-        self.settings, self.machine = settings, machine
-        self.path: list[float] = []
-        self.best = machine.model(growth)
-        self._least, self._since = machine.held_out_loss(growth.held_out_scores()), 0
-
-    def saw_enough(self, growth: Growth) -> bool:
-        """Look at a new model; true when the last few were no better."""
-        loss = self.machine.held_out_loss(growth.held_out_scores())
-        self.path.append(loss)
-        if loss < self._least:
-            self._since = 0 if loss < self._least * (1.0 - self.settings.tol) else self._since + 1
-            self._least, self.best = loss, self.machine.model(growth)
-        else:
-            self._since += 1
-        return self._since >= self.settings.n_iter_no_change
+def _function(model: Model) -> dict[str, Any]:
+    """Attributes of an estimator that predicts by this function."""
+    kernel, vectors = model.span.points.kernel, model.vectors
+    dual_coef, intercept = model.dual_coef, model.intercept
+    if model.fitted.point.criterion.reference:
+        xp = array_namespace(dual_coef)
+        dual_coef = xp.concat([dual_coef, xp.zeros_like(dual_coef[:1, :])])
+        intercept = xp.concat([intercept, xp.zeros_like(intercept[:1])])
+    if kernel.name == "precomputed":
+        vectors = moved(np.empty((0, 0)), dual_coef)
+    return {
+        "import_points_": model.numbers,
+        "dual_coef_": dual_coef,
+        "intercept_": intercept,
+        "_kernel": kernel,
+        "_vectors": vectors,
+        "_right": model.right,
+    }

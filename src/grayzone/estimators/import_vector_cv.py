@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
+import scipy.sparse as sp
 from sklearn.utils import check_random_state
-from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from grayzone.estimators._base import FunctionClassifier
-from grayzone.estimators._callbacks import CallbackSupportMixin, fit_progress, with_callbacks
-from grayzone.estimators._search import FoldedRows, Scorer, check_cs, scored, scorer_of
-from grayzone.estimators.import_vector import ImportVectorMachine, Machine
-from grayzone.numerics.checks import all_or_nothing, check_weights
+from grayzone.estimators._callbacks import CallbackSupportMixin, with_callbacks
+from grayzone.estimators._search import (
+    FoldedRows,
+    Scorer,
+    best_places,
+    check_cs,
+    check_refitted,
+    on_folds,
+    scored,
+    scorer_of,
+    shared_parameters,
+    take_over,
+)
+from grayzone.estimators.import_vector import ImportVectorMachine
+from grayzone.numerics.checks import all_or_nothing, as_numpy, check_weights
 from grayzone.numerics.threads import own_threads
-from grayzone.solvers.training import label_rows
+from grayzone.solvers.greedy import Growth
+from grayzone.sources.labelled import Labelled, label
 from grayzone.sources.open import refuse_blocks
+from grayzone.sources.source import HeldSource
 from grayzone.sources.split import check_fraction, split_rows
 
 Array = Any
-
-# Means of the same scores, summed in another order, differ by less than this share of them.
-_ROUNDING = 1e-12
 
 
 class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
@@ -67,9 +78,9 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
         How candidates are compared.
     n_candidates : int or None, default=None
         Rows, drawn anew for each choice, that may be chosen; None is every row.
-    block_size : int, default=1
+    points_per_step : int, default=1
         Points that are chosen before each refit.
-    removal : bool, default=False
+    allow_removal : bool, default=False
         Whether to leave points out again.
     zone : None, float, pair or caps, default=None
         None is the full likelihood; otherwise the gray zone outside which the loss is truncated.
@@ -166,8 +177,8 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
         max_import_points: int | None = None,
         selection: str = "one-step",
         n_candidates: int | None = None,
-        block_size: int = 1,
-        removal: bool = False,
+        points_per_step: int = 1,
+        allow_removal: bool = False,
         zone: Any = None,
         tol: float = 1e-3,
         n_iter_no_change: int = 3,
@@ -190,8 +201,8 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
         self.max_import_points = max_import_points
         self.selection = selection
         self.n_candidates = n_candidates
-        self.block_size = block_size
-        self.removal = removal
+        self.points_per_step = points_per_step
+        self.allow_removal = allow_removal
         self.zone = zone
         self.tol = tol
         self.n_iter_no_change = n_iter_no_change
@@ -231,65 +242,43 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
             "was chosen to all blocks.",
         )
         X, y = validate_data(self, X, y, **self._accepted())
-        if sample_weight is not None:
-            sample_weight = check_weights(sample_weight, len(y))
+        X = X.tocsr() if sp.issparse(X) else X
+        weight = None if sample_weight is None else check_weights(sample_weight, len(y))
         validate_data(model, X, skip_check_array=True)  # tells it the number of features
-        whole = label_rows(X, y, sample_weight, self.class_weight)
-        machine = Machine(model, whole, None)  # checks the kernel, before it is split
-        rows = FoldedRows(X, y, sample_weight, self.kernel == "precomputed")
+        labelled = label(HeldSource(X, y, weight), self.class_weight)
+        model._specify(labelled)  # checks the kernel, before it is split
+        rows = FoldedRows(X, y, weight, self.kernel == "precomputed")
         rng = check_random_state(self.random_state)
-        folds = rows.folds(self._splits(whole, rng))
+        folds = rows.folds(self._splits(labelled, rng))
         seed = int(rng.randint(2**31 - 1))
-        walks = self._walk(Cs, scorer, rows, folds, seed)
-        self.classes_, self.Cs_ = whole.classes, Cs
+        walks = on_folds(self, partial(_walk_fold, self._model(), Cs, scorer, rows, seed), folds)
+        self.classes_, self.Cs_ = labelled.classes, Cs
         self.scores_ = np.column_stack([walk.scores for walk in walks])
         self.path_ = _joined(walks)
-        best = _best(self.scores_)
+        # of several, the first, which has the fewest points
+        best = int(best_places(self.scores_, of="C")[0, 0])
         self.C_ = float(Cs[best])
         if self.refit:
             with own_threads():
-                self._adopt(model, machine, Cs[: best + 1], seed)
+                growth = _start(model, labelled, Cs[0], seed)
+                for _ in _grow_along(growth, Cs[: best + 1]):
+                    pass
+                model._expose(growth, growth.model())
+            take_over(self, model)
         return self
 
     def _model(self) -> ImportVectorMachine:
-        """Give the estimator that each path is one of, not fitted."""
-        known = ImportVectorMachine().get_params(deep=False)
-        own = self.get_params(deep=False)
-        shared = {name: value for name, value in own.items() if name in known}
+        """Return the estimator that each path is one of, not fitted."""
+        shared = shared_parameters(self, ImportVectorMachine)
         return ImportVectorMachine(**{**shared, "validation_fraction": 0.5})
 
-    def _splits(self, whole: Any, rng: np.random.RandomState) -> Any:
+    def _splits(self, labelled: Labelled, rng: np.random.RandomState) -> Any:
         if self.cv is not None:
             return self.cv
-        train, out = split_rows(whole.codes, whole.classes, self.validation_fraction, rng)
-        return [(whole.used[train], whole.used[out])]
-
-    def _walk(
-        self, Cs: Array, scorer: Scorer, rows: FoldedRows, folds: list[Any], seed: int
-    ) -> list[_Walk]:
-        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        jobs = (delayed(_walk_fold)(self._model(), Cs, scorer, rows, *f, seed) for f in folds)
-        walks = []
-        with fit_progress(self, "fold", len(folds)) as report:
-            for walk in parallel(jobs):
-                walks.append(walk)
-                if report is not None and report(scores=walk.scores):
-                    break
-        return walks
-
-    def _adopt(self, model: ImportVectorMachine, machine: Machine, Cs: Array, seed: int) -> None:
-        """Repeat the path on all rows, and take over what it ends with."""
-        growth = machine.growth(1.0 / Cs[0], np.random.RandomState(seed))
-        for C in Cs:
-            growth.set_penalty(1.0 / C)
-            for _ in growth.grow():
-                pass
-        model._expose(machine, machine.model(growth))
-        model.objective_path_, model.n_iter_ = np.array(growth.path), len(growth.path)
-        parameters = model.get_params(deep=False)
-        for name, value in vars(model).items():
-            if name not in parameters:
-                setattr(self, name, value)
+        assert labelled.held is not None
+        used, codes = as_numpy(labelled.held.places()), as_numpy(labelled.held.codes)
+        train, out = split_rows(codes, labelled.classes, self.validation_fraction, rng)
+        return [(used[train], used[out])]
 
     @property
     def _centres(self) -> Array:
@@ -321,12 +310,7 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
         return scored(scorer_of(self), self, X, y, sample_weight)
 
     def _check_fitted(self) -> None:
-        check_is_fitted(self, "scores_")
-        if "dual_coef_" not in vars(self):
-            raise NotFittedError(
-                f"This {type(self).__name__} has refit=False: it chose C_, but fitted no model to "
-                "predict with."
-            )
+        check_refitted(self, "C_")
 
 
 class _Walk(NamedTuple):
@@ -336,36 +320,41 @@ class _Walk(NamedTuple):
     records: list[tuple[float, int, float, float]]  # C, points, criterion, score
 
 
+def _start(model: ImportVectorMachine, labelled: Labelled, C: float, seed: int) -> Growth:
+    kernel, criterion = model.set_params(C=float(C))._specify(labelled)
+    return Growth(labelled, kernel, criterion, model._rules(), np.random.RandomState(seed))
+
+
+def _grow_along(growth: Growth, Cs: Array) -> Iterator[tuple[int, float]]:
+    """Lower the penalty and add points to those there are; gives the place of C at each step."""
+    for i, C in enumerate(Cs):
+        growth.set_penalty(1.0 / C)
+        yield i, growth.fitted.objective
+        for objective in growth.grow():
+            yield i, objective
+
+
 def _walk_fold(
     model: ImportVectorMachine,
     Cs: Array,
     scorer: Scorer,
     rows: FoldedRows,
+    seed: int,
     train: Array,
     test: Array,
-    seed: int,
 ) -> _Walk:
     """Grow points on the training rows of one fold, and score every step on the others."""
     X, y, weight = rows.take(train, train)
     held_out = rows.take(test, train)
     validate_data(model, X, skip_check_array=True)  # tells it the number of features
     records, scores = [], np.empty(Cs.size)
-
     with own_threads():
-        machine = Machine(model, label_rows(X, y, weight, model.class_weight), None)
-        growth = machine.growth(1.0 / Cs[0], np.random.RandomState(seed))
-
-        def record(C: float) -> float:
-            model._expose(machine, machine.model(growth))
-            value = scored(scorer, model, *held_out)
-            records.append((float(C), growth.basis.size, growth.fitted.objective, value))
-            return value
-
-        for i, C in enumerate(Cs):
-            growth.set_penalty(1.0 / C)
-            scores[i] = record(C)
-            for _ in growth.grow():
-                scores[i] = record(C)
+        labelled = label(HeldSource(X, y, weight), model.class_weight)
+        growth = _start(model, labelled, Cs[0], seed)
+        for i, objective in _grow_along(growth, Cs):
+            model._set_function(growth.model())
+            scores[i] = scored(scorer, model, *held_out)
+            records.append((float(Cs[i]), growth.basis.size, objective, float(scores[i])))
     return _Walk(scores, records)
 
 
@@ -374,14 +363,3 @@ def _joined(walks: list[_Walk]) -> dict[str, Array]:
     columns = zip(*(record for walk in walks for record in walk.records), strict=True)
     names = ("C", "n_import_points", "objective", "score")
     return {"fold": fold} | {n: np.array(c) for n, c in zip(names, columns, strict=True)}
-
-
-def _best(scores: Array) -> int:
-    """Place of the best mean score; of several, the first, which has the fewest points."""
-    means = scores.mean(axis=1)
-    usable = np.where(np.isnan(means), -np.inf, means)
-    best = usable.max()
-    if not np.isfinite(best):
-        raise ValueError(f"scoring gave no finite mean score for any C; the best one is {best}.")
-    slack = _ROUNDING * np.max(np.abs(scores[np.isfinite(scores)]))
-    return int(np.flatnonzero(usable >= best - slack)[0])

@@ -1,5 +1,7 @@
 """Greedy choice of the rows that span a kernel function: the import vector machine's engine."""
 
-from grayzone.solvers.greedy.growth import Growth, Rules
+from grayzone.solvers.greedy.criterion import Criterion
+from grayzone.solvers.greedy.growth import Growth, Model, Rules
+from grayzone.solvers.greedy.held_out import Watch
 
-__all__ = ["Growth", "Rules"]
+__all__ = ["Criterion", "Growth", "Model", "Rules", "Watch"]

@@ -2,22 +2,68 @@ r"""Functions spanned by kernel columns, in coordinates where their norm is the 
 
 With :math:`K_S = RR'`, R lower triangular, the columns :math:`\Phi = K_{:,S} R^{-T}` span the same
 functions as those of the chosen points S, and :math:`\|\Phi\beta\|_{\mathcal H} = \|\beta\|`. The
-row of a training point l is :math:`\Phi_l = R^{-1}K_{S,l}`, so that a further point needs no
+row of a row l is :math:`\Phi_l = R^{-1}K_{S,l}`, so that a further point needs no
 triangular solve: its *residual power* is :math:`r_l = K_{ll} - \|\Phi_l\|^2`, its column
 :math:`(k_l - \Phi\Phi_l')/\sqrt{r_l}`, and :math:`(\Phi_l, \sqrt{r_l})` is the next row of R.
+
+Columns are kept of a *pool* of rows in memory, among which points are chosen: of all rows where
+these are held, else of some that were drawn.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+import scipy.sparse as sp
+from array_api_compat import array_namespace, device, is_numpy_array
+
+from grayzone.numerics.backend import moved
+from grayzone.numerics.kernels import Kernel
+from grayzone.solvers.greedy.columns import KernelColumns, KnownColumns
+from grayzone.solvers.greedy.span import Known, Span, Spanned, solve_lower
+from grayzone.sources.gather import draw_sample
+from grayzone.sources.labelled import Labelled, Rows
 
 Array = Any
 
 _FIRST_ROOM = 32  # columns that there is room for at first
+# Rows of streams that points are chosen from, at least, where they do not take too much memory:
+# 32 MB of double precision.
+POOL, _MOST_ENTRIES = 4096, 2**22
+# Kernel values that are kept, because they are few: rows are candidates again and again. 16 MB at
+# most, whatever n is.
+_KEPT = 2**21
+# Residual power, relative to K_ll, below which a point adds nothing that its column can show: what
+# is left of sums over many rows in single precision has two digits by then.
+_LEAST_POWERS = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-2}
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Rows in memory that points are chosen from."""
+
+    rows: Rows
+    diagonal: Array  # (n,) kernel values of the rows with themselves
+    complete: bool  # whether they are all rows there are
+
+
+def pool_of(labelled: Labelled, kernel: Kernel, n_candidates: int | None) -> Pool:
+    """Return all rows where they are held, else some that are drawn, stratified."""
+    rows = labelled.held
+    if rows is None:
+        d, n = max(1, labelled.n_features), labelled.n_rows
+        most = max(n_candidates or 0, min(POOL, _MOST_ENTRIES // d), len(labelled.classes))
+        # all of them where they are few
+        drawn = draw_sample(labelled, most if n > most else n * len(labelled.classes))
+        rows = Rows(drawn.rows.X, drawn.rows.codes, drawn.rows.weight, 0, drawn.numbers, {})
+        return Pool(rows, kernel.diagonal(rows.X), complete=False)
+    if kernel.name != "precomputed":
+        return Pool(rows, kernel.diagonal(rows.X), complete=True)
+    diagonal = kernel.diagonal(labelled.source.like())
+    return Pool(rows, array_namespace(diagonal).take(diagonal, rows.places()), complete=True)
 
 
 class NewtonBasis:
@@ -25,27 +71,38 @@ class NewtonBasis:
 
     Parameters
     ----------
-    diagonal : array of shape (n,)
-        Kernel values of the rows with themselves.
+    kernel : Kernel
+        The kernel.
+    pool : Pool
+        Rows that points are chosen from; ``points`` are places among them.
+    dtype : dtype
+        Precision of the kernel values of candidates; columns are in double precision.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from grayzone.solvers.greedy.basis import NewtonBasis
+    >>> from grayzone.numerics.kernels import Kernel
+    >>> from grayzone.solvers.greedy.basis import NewtonBasis, Pool
+    >>> from grayzone.sources.labelled import Rows
     >>> K = np.array([[2.0, 1.0], [1.0, 2.0]])
-    >>> basis = NewtonBasis(np.diag(K))
+    >>> rows = Rows(K, np.array([0, 1]), np.ones(2))
+    >>> basis = NewtonBasis(Kernel("precomputed"), Pool(rows, np.diag(K), complete=True))
     >>> for point in (0, 1):
-    ...     basis.append(point, K[:, point])
+    ...     basis.append(point)
     >>> np.allclose(basis.columns @ basis.columns.T, K)
     True
     """
 
-    def __init__(self, diagonal: Array) -> None:
-        self._diagonal = diagonal
-        self.power = diagonal.astype(np.float64)  # residual power of every row
+    def __init__(self, kernel: Kernel, pool: Pool, dtype: Any = np.float64) -> None:
+        self.kernel, self.pool, self.dtype = kernel, pool, np.dtype(dtype)
+        xp = array_namespace(pool.diagonal)
+        self.power = xp.astype(pool.diagonal, xp.float64)  # residual power of every row
         self.points: list[int] = []
-        self._columns = np.empty((diagonal.size, _FIRST_ROOM), order="F")
-        self._factor = np.zeros((_FIRST_ROOM, _FIRST_ROOM))
+        self._kind = {"dtype": xp.float64, "device": device(pool.diagonal)}
+        # transposed: a column is a contiguous row of it
+        self._rows = xp.empty((_FIRST_ROOM, pool.rows.n_rows), **self._kind)
+        self._factor = xp.zeros((_FIRST_ROOM, _FIRST_ROOM), **self._kind)
+        self.everyone = xp.arange(pool.rows.n_rows, dtype=xp.int64, device=device(pool.diagonal))
 
     @property
     def size(self) -> int:
@@ -54,61 +111,157 @@ class NewtonBasis:
 
     @property
     def columns(self) -> Array:
-        """Phi, (n, q)."""
-        return self._columns[:, : self.size]
+        """Phi of the pool, (n, q)."""
+        return self._rows[: self.size, :].T
 
     @property
     def factor(self) -> Array:
         """R, (q, q)."""
         return self._factor[: self.size, : self.size]
 
-    def tried(self, point: int, column: Array) -> Array:
-        """Phi with the column of one more point, (n, q + 1), which the next call overwrites."""
-        q = self.size
-        self._make_room(q + 1)
-        new = self._columns[:, q]
-        np.matmul(self.columns, self.columns[point], out=new)
-        np.subtract(column, new, out=new)
-        new /= sqrt(self.power[point])
-        return self._columns[:, : q + 1]
+    def enough_power(self) -> Array:
+        """Whether rows have enough residual power to add something."""
+        return self.power > _LEAST_POWERS[self.dtype] * self.pool.diagonal
 
-    def append(self, point: int, column: Array) -> None:
-        """Add a point, given its kernel column."""
-        q = self.size
-        new = self.tried(point, column)[:, q]
-        self._factor[q, :q] = self._columns[point, :q]
-        self._factor[q, q] = sqrt(self.power[point])
-        self.power -= new * new
-        self.points.append(int(point))
+    # ------------------------------------------------------------------------------------------
+    # Kernel values
+    # ------------------------------------------------------------------------------------------
+
+    def candidates(self, places: Array) -> KernelColumns:
+        """Kernel columns of these rows of the pool, in the precision of candidates."""
+        rows, every = self.pool.rows, places is self.everyone
+        if self._keeps():
+            known = rows.state("kernel values", self.kernel, self._all_values)
+            return KnownColumns(self.kernel, None, known=known, places=None if every else places)
+        if not every:
+            return KernelColumns(self.kernel, self.right(places, self.dtype), self.dtype, True)
+        name = f"right factor in {self.dtype}"
+        right = rows.state(name, self.kernel, lambda: self.right(places, self.dtype))
+        return KernelColumns(self.kernel, right, self.dtype, True)
+
+    def _keeps(self) -> bool:
+        """Whether all kernel values are kept."""
+        rows = self.pool.rows
+        few = self.pool.complete and is_numpy_array(rows.weight) and rows.n_rows**2 <= _KEPT
+        return few and self.dtype == np.float64 and self.kernel.name != "precomputed"
+
+    def _all_values(self) -> Array:
+        right = self.right(self.everyone)
+        return KernelColumns(self.kernel, right).values(self.pool.rows).T
+
+    def right(self, places: Array, dtype: Any = np.float64) -> Array:
+        """Right factor of these rows of the pool; of a precomputed kernel, their numbers."""
+        rows = self.pool.rows
+        xp = array_namespace(rows.weight)
+        if self.kernel.name == "precomputed":
+            return xp.take(rows.places(), places)
+        return self.kernel.right(self.rows_at(places), dtype)
+
+    def rows_at(self, places: Array) -> Array:
+        """These rows of the pool."""
+        X = self.pool.rows.X
+        if sp.issparse(X) or is_numpy_array(X):
+            return X[places]
+        return array_namespace(X).take(X, places, axis=0)
+
+    def kernel_values(self, places: Array) -> Array:
+        """Kernel values (n, m) of the pool with these rows of it, in double precision."""
+        if self._keeps():
+            return self.candidates(places).values(self.pool.rows)
+        keeps = self.dtype == np.float64
+        return KernelColumns(self.kernel, self.right(places), keeps=keeps).values(self.pool.rows)
+
+    def places(self, points: list[int]) -> Array:
+        """Places in the pool, as an array of its kind."""
+        return moved(np.array(points, dtype=np.int64), self.everyone)
+
+    # ------------------------------------------------------------------------------------------
+    # Points
+    # ------------------------------------------------------------------------------------------
+
+    def _put(self, place: int, column: Array | None) -> None:
+        """Make the next row of R and the next column those of this row of the pool."""
+        xp, q = array_namespace(self.power), self.size
+        self._make_room(q + 1)
+        own, root = self._rows[:q, place], sqrt(float(self.power[place]))
+        if column is None:
+            column = self.kernel_values(self.places([place]))[:, 0]
+        self._factor[q, :q] = own
+        self._factor[q, q] = root
+        self._rows[q, :] = (column - xp.matmul(self.columns, own)) / root
+
+    def append(self, place: int, column: Array | None = None) -> None:
+        """Add a row of the pool; its kernel column there, where it is known."""
+        self._put(place, column)
+        new = self._rows[self.size, :]
+        self.power = self.power - new * new
+        self.points.append(place)
 
     def without(self, j: int) -> tuple[Array, Array]:
         """Phi and R with the j-th point left out: a rotation of the columns from there on."""
-        rotation, upper = np.linalg.qr(np.delete(self.factor, j, axis=0).T)
-        signs = np.where(np.diagonal(upper) < 0, -1.0, 1.0)
-        rotation *= signs
-        return np.asfortranarray(self.columns @ rotation), (upper * signs[:, None]).T
+        xp = array_namespace(self._factor)
+        rotation, upper = xp.linalg.qr(left_out(self.factor, j).T)
+        signs = xp.where(xp.linalg.diagonal(upper) < 0, -1.0, xp.ones_like(upper[:, 0]))
+        columns = xp.matmul((rotation * signs).T, self._rows[: self.size, :]).T
+        return columns, (upper * signs[:, None]).T
 
     def remove(self, j: int, columns: Array, factor: Array) -> None:
         """Leave the j-th point out; the other arguments come from :meth:`without`."""
         del self.points[j]
         q = self.size
-        self._columns[:, :q] = columns
+        self._rows[:q, :] = columns.T
         self._factor[:q, :q] = factor
         # afresh: what was subtracted would leave its rounding errors
-        self.power = self._diagonal - np.einsum("ij,ij->i", columns, columns)
+        xp = array_namespace(columns)
+        self.power = self.pool.diagonal - xp.sum(columns * columns, axis=1)
 
     def dual_coef(self, coef: Array) -> Array:
         """Coefficients (Q, q) of the kernel columns, from those of the basis: a = R^-T beta."""
-        if not self.size:
-            return np.zeros_like(coef)
-        return solve_triangular(self.factor, coef.T, trans="T", lower=True).T
+        return solve_lower(self.factor, coef.T, transposed=True).T if self.size else coef
 
     def _make_room(self, n_columns: int) -> None:
-        n, room = self._columns.shape
+        room, n = self._rows.shape
         if n_columns <= room:
             return
-        columns = np.empty((n, 2 * room), order="F")
-        columns[:, :room] = self._columns
-        factor = np.zeros((2 * room, 2 * room))
+        xp = array_namespace(self._rows)
+        rows = xp.empty((2 * room, n), **self._kind)
+        rows[:room, :] = self._rows
+        factor = xp.zeros((2 * room, 2 * room), **self._kind)
         factor[:room, :room] = self._factor
-        self._columns, self._factor = columns, factor
+        self._rows, self._factor = rows, factor
+
+    # ------------------------------------------------------------------------------------------
+    # Columns of all rows
+    # ------------------------------------------------------------------------------------------
+
+    def span(self, points: list[int] | None = None, factor: Array | None = None) -> Span:
+        """What gives the columns of any rows: of all points, or of these and their factor."""
+        right = self.right(self.places(self.points if points is None else points))
+        return Span(KernelColumns(self.kernel, right), self.factor if factor is None else factor)
+
+    def spanned(self, labelled: Labelled) -> Spanned:
+        """All rows with the columns of all points."""
+        return Spanned(labelled, Known(self.columns) if self.pool.complete else self.span())
+
+    def spanned_with(self, labelled: Labelled, place: int, column: Array) -> Spanned:
+        """All rows with one more column; the next one replaces it."""
+        self._put(place, column)
+        q = self.size + 1
+        if self.pool.complete:
+            return Spanned(labelled, Known(self._rows[:q, :].T))
+        return Spanned(labelled, self.span([*self.points, place], self._factor[:q, :q]))
+
+    def spanned_without(
+        self, labelled: Labelled, j: int, columns: Array, factor: Array
+    ) -> Spanned:
+        """All rows without the j-th point; the last arguments come from :meth:`without`."""
+        if self.pool.complete:
+            return Spanned(labelled, Known(columns))
+        return Spanned(labelled, self.span(self.points[:j] + self.points[j + 1 :], factor))
+
+
+def left_out(rows: Array, j: int, axis: int = 0) -> Array:
+    """Rows, or columns, without the j-th."""
+    xp = array_namespace(rows)
+    parts = (rows[:j, :], rows[j + 1 :, :]) if axis == 0 else (rows[:, :j], rows[:, j + 1 :])
+    return xp.concat(parts, axis=axis)

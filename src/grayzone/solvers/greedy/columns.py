@@ -1,146 +1,181 @@
-"""Columns of a kernel matrix and sums over them, tile by tile: no large matrix ever exists."""
+"""Kernel values of rows with points, and sums over them, tile by tile: no large matrix exists."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from array_api_compat import array_namespace, device, is_numpy_array
 
-from grayzone.numerics.kernels import WORTH_A_THREAD, Kernel
+from grayzone.numerics.kernels import WORTH_A_THREAD, Kernel, dtype_of
 from grayzone.numerics.threads import split
+from grayzone.sources.labelled import Rows
 
 Array = Any
+# Kernel values of points c to d, for rows that were settled before.
+_Tile = Callable[[int, int], Array]
 
 # A tile is long enough for BLAS and stays in the cache while all sums take what they need of it.
 _COLUMNS, _ENTRIES = 512, 2**18
-# Values that are kept, because they are few: rows are candidates again and again. 16 MB at most,
-# whatever n is.
-_KEPT = 2**21
+# On a device what counts is the number of calls.
+_DEVICE_COLUMNS, _DEVICE_ENTRIES = 8192, 2**27
 
 
-def _tile_rows(n_columns: int) -> int:
-    return _ENTRIES // min(max(n_columns, 16), _COLUMNS)
-
-
+@dataclass(frozen=True)
 class KernelColumns:
-    """Kernel values between some rows of X and points among them.
+    """Kernel values of any rows with some points: small, for it travels with every task.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel.
-    X : {array, sparse matrix} of shape (n, n_features)
-        Data; square, with kernel values, for a precomputed kernel.
-    rows : array of int
-        Rows of X that columns have entries for; points count within them.
+    right : array
+        Right factor of the points; of a precomputed kernel, their numbers among all rows.
     dtype : dtype
-        Precision of the sums' kernel values; columns are in double precision.
+        Precision of the kernel values of a tile.
+    keeps : bool
+        Whether rows that are held keep their left factor: the same rows will be asked again.
     """
 
-    def __init__(self, kernel: Kernel, X: Array, rows: Array, dtype: Any) -> None:
-        self.kernel, self.X, self.rows = kernel, X, rows
-        self.dtype = np.dtype(dtype)
-        self.precomputed = kernel.name == "precomputed"
-        self.n_rows = rows.size
-        self._whole = rows.size == X.shape[0] and bool(np.all(rows == np.arange(rows.size)))
-        self._threads = not callable(kernel.name)
-        self._left = None if self.precomputed else kernel.left(self._data(slice(None)), dtype)
-        self._keeps = not self.precomputed and self.dtype == np.float64 and rows.size**2 <= _KEPT
+    kernel: Kernel
+    right: Array
+    dtype: Any = np.dtype(np.float64)
+    keeps: bool = False
 
-    def in_double(self) -> KernelColumns:
-        """Give the same columns with sums in double precision."""
-        return KernelColumns(self.kernel, self.X, self.rows, np.float64)
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        return int(self.right.shape[0])
 
-    def _data(self, rows: slice) -> Array:
-        return self.X[rows] if self._whole else self.X[self.rows[rows]]
+    def _tiles(self, rows: Rows) -> Callable[[int, int], _Tile]:
+        """Return what makes tiles of rows a to b."""
+        xp, left = array_namespace(rows.weight), self._left(rows)
+        dtype = dtype_of(xp, self.dtype)
 
-    def diagonal(self) -> Array:
-        """Kernel values of the rows with themselves."""
-        if self.precomputed:
-            return np.asarray(self.X.diagonal(), dtype=np.float64)[self.rows]
-        return self.kernel.diagonal(self._data(slice(None)))
+        def of_rows(a: int, b: int) -> _Tile:
+            factor = left(a, b)
 
-    def _right(self, points: Array, dtype: Any) -> Array:
-        chosen = self.rows[points]
-        return chosen if self.precomputed else self.kernel.right(self.X[chosen], dtype)
+            def tile(c: int, d: int) -> Array:
+                values = self.kernel.between(factor, _slice(self.right, c, d))
+                return values if values.dtype == dtype else xp.astype(values, dtype)
 
-    @cached_property
-    def _kept(self) -> Array:
-        """Columns of all rows, one after the other."""
-        return self._computed(np.arange(self.n_rows)).T
+            return tile
 
-    def column(self, points: Array) -> Array:
-        """Columns of these points in double precision, (n, m), Fortran order."""
-        return self._kept[points].T if self._keeps else self._computed(points)
+        return of_rows
 
-    def _computed(self, points: Array) -> Array:
-        out = np.empty((self.n_rows, points.size), order="F")
-        right, tile_rows = self._right(points, np.float64), _tile_rows(points.size)
+    def _left(self, rows: Rows) -> Callable[[int, int], Array]:
+        """Return what gives the left factor of rows a to b."""
+        X, kernel = rows.X, self.kernel
+        if sp.issparse(X) and not sp.issparse(self.right):  # points that were drawn from blocks
+            X = X.tocsr()
+            return lambda a, b: kernel.left(X[a:b].toarray(), self.dtype)
+        here = rows.memory is not None and (sp.issparse(X) or is_numpy_array(X))
+        if not (here and self.keeps) or kernel.name == "precomputed":
+            return lambda a, b: kernel.left(_slice(X, a, b), self.dtype)
+        name = f"left factor in {self.dtype}"
+        whole = rows.state(name, kernel, lambda: kernel.left(X, self.dtype))
+        return lambda a, b: whole[a:b]
+
+    def _shape(self, here: bool) -> tuple[int, int]:
+        """Rows and columns of a tile."""
+        columns = max(1, min(self.n_points, _COLUMNS if here else _DEVICE_COLUMNS))
+        return max(1, (_ENTRIES if here else _DEVICE_ENTRIES) // max(columns, 16)), columns
+
+    def _split(self, rows: Rows, work: Callable[[int, int], Any]) -> list[Any]:
+        """Work through the rows, on all threads of this process where that pays."""
+        worth = is_numpy_array(rows.weight) and not callable(self.kernel.name)
+        worth = worth and rows.n_rows * self.n_points > WORTH_A_THREAD
+        return split(rows.n_rows, work, worth=worth)
+
+    def values(self, rows: Rows) -> Array:
+        """Return all values (n, m), in double precision, one column after the other."""
+        xp, m = array_namespace(rows.weight), self.n_points
+        columns = xp.empty((m, rows.n_rows), dtype=xp.float64, device=device(rows.weight))
+        tiles, (step, _) = self._tiles(rows), self._shape(is_numpy_array(rows.weight))
 
         def part(start: int, stop: int) -> None:
-            for a in range(start, stop, tile_rows):
-                some = slice(a, min(stop, a + tile_rows))
-                left = self.kernel.left(self._data(some))
-                out[some] = self.kernel.between(left, right)
+            for a in range(start, stop, step):
+                b = min(stop, a + step)
+                columns[:, a:b] = tiles(a, b)(0, m).T
 
-        split(self.n_rows, part, worth=self._threads and out.size > WORTH_A_THREAD)
-        return out
-
-    def _tile(self, a: int, b: int, right: Array) -> Array:
-        if self._left is None:
-            return self._data(slice(a, b))[:, right].astype(self.dtype, copy=False)
-        return self.kernel.between(self._left[a:b], right).astype(self.dtype, copy=False)
+        self._split(rows, part)
+        return columns.T
 
     def sums(
-        self,
-        points: Array,
-        n_rows: int,
-        factors: Callable[[int, int], Array],
-        squares: Array | None = None,
-    ) -> tuple[Array, Array]:
-        """Sums over the first ``n_rows`` rows of their kernel values with all points.
+        self, rows: Rows, factors: Callable[[int, int], Array], squares: Array | None = None
+    ) -> tuple[Array, Array | None]:
+        """Sums over rows of their kernel values with all points.
 
         Parameters
         ----------
-        points : array of int (m,)
-            The points.
-        n_rows : int
-            How many rows are summed over.
+        rows : Rows
+            The rows.
         factors : callable
             Gives the factors (b - a, s) of rows a to b; kernel values times factors are summed.
-        squares : array of shape (n_rows, t), optional
+        squares : array of shape (n, t), optional
             Factors of the squares of kernel values.
 
         Returns
         -------
-        sums : ndarray of shape (s, m)
+        sums : array of shape (s, m)
             In double precision, whatever the precision of a tile is.
-        square_sums : ndarray of shape (t, m)
-            None of them without ``squares``.
+        square_sums : array of shape (t, m) or None
+            None without ``squares``.
         """
-        # kept values are computed here, by all threads, not within one of them
-        kept = self._kept if self._keeps else None
-        right = points if self._keeps else self._right(points, self.dtype)
-        m, tile_rows = points.size, _tile_rows(points.size)
-        t = 0 if squares is None else squares.shape[1]
+        xp, m = array_namespace(rows.weight), self.n_points
+        dtype, place = dtype_of(xp, self.dtype), device(rows.weight)
+        tiles, (step, width) = self._tiles(rows), self._shape(is_numpy_array(rows.weight))
 
-        def part(start: int, stop: int) -> tuple[Array, Array]:
-            total, square = np.zeros((factors(start, start).shape[1], m)), np.zeros((t, m))
-            for a in range(start, stop, tile_rows):
-                b = min(stop, a + tile_rows)
-                left = factors(a, b).astype(self.dtype, copy=False).T
-                for c in range(0, m, _COLUMNS):
-                    some = right[c : c + _COLUMNS]
-                    tile = self._tile(a, b, some) if kept is None else kept[some, a:b].T
-                    total[:, c : c + _COLUMNS] += left @ tile
+        def part(start: int, stop: int) -> list[Array]:
+            totals: list[Array] = []
+            for a in range(start, stop, step):
+                b = min(stop, a + step)
+                tile_of, weights = tiles(a, b), [xp.astype(factors(a, b), dtype, copy=False).T]
+                if squares is not None:
+                    weights.append(xp.astype(squares[a:b, :], dtype, copy=False).T)
+                if not totals:
+                    kind = {"dtype": xp.float64, "device": place}
+                    totals = [xp.zeros((w.shape[0], m), **kind) for w in weights]
+                for c in range(0, m, width):
+                    d = min(m, c + width)
+                    tile = tile_of(c, d)
+                    totals[0][:, c:d] += xp.matmul(weights[0], tile)
                     if squares is not None:
-                        weights = squares[a:b].astype(self.dtype, copy=False).T
                         # not in place: a tile may belong to a kernel function of the user
-                        square[:, c : c + _COLUMNS] += weights @ (tile * tile)
-            return total, square
+                        totals[1][:, c:d] += xp.matmul(weights[1], tile * tile)
+            return totals
 
-        parts = split(n_rows, part, worth=self._threads and n_rows * m > WORTH_A_THREAD)
-        totals, squared = zip(*parts, strict=True)
-        return sum(totals), sum(squared)
+        parts = [totals for totals in self._split(rows, part) if totals]
+        found = [sum(of_threads) for of_threads in zip(*parts, strict=True)]
+        return found[0], None if squares is None else found[1]
+
+
+@dataclass(frozen=True)
+class KnownColumns(KernelColumns):
+    """Kernel values that are looked up: those of few rows, which are asked again and again."""
+
+    known: Array = None  # (n, n), a row for each point
+    places: Array | None = None  # of the points; None is all of them
+
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        return int(self.known.shape[0] if self.places is None else self.places.shape[0])
+
+    def _tiles(self, rows: Rows) -> Callable[[int, int], _Tile]:
+        places, known = self.places, self.known
+        if places is None:
+            return lambda a, b: lambda c, d: known[c:d, a:b].T
+        return lambda a, b: lambda c, d: known[places[c:d], a:b].T
+
+    def values(self, rows: Rows) -> Array:
+        """Return all values (n, m)."""
+        return (self.known if self.places is None else self.known[self.places]).T
+
+
+def _slice(X: Array, a: int, b: int) -> Array:
+    """Rows a to b of a matrix of any library, or of a list of numbers."""
+    return X[a:b] if X.ndim == 1 else X[a:b, :]

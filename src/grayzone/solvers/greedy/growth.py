@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from array_api_compat import array_namespace, device, is_numpy_array
 
-from grayzone.numerics.designs import DenseDesign
-from grayzone.solvers import Problem
-from grayzone.solvers.greedy.basis import NewtonBasis
-from grayzone.solvers.greedy.columns import KernelColumns
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.kernels import Kernel
+from grayzone.solvers.greedy.basis import NewtonBasis, left_out, pool_of
+from grayzone.solvers.greedy.criterion import Criterion
 from grayzone.solvers.greedy.refit import Fitted, refit
 from grayzone.solvers.greedy.scores import (
     NewtonScores,
     Scores,
-    enough_power,
     one_step,
     score,
     score_by_power,
 )
+from grayzone.solvers.greedy.span import Span, Spanned
 from grayzone.solvers.kernel.features import indefinite
-from grayzone.solvers.truncated.start import prior_coef
+from grayzone.sources.labelled import Labelled
 
 Array = Any
 
 # Candidates whose criterion is computed, not only promised: all while that is cheap, then a few.
 ENTRIES, FINALISTS = 10_000, 4
+# Kernel values of a round of scores up to which these are computed in double precision.
+DOUBLE = 1_000_000
+# Kernel values of candidates that are refitted, which exist at a time.
+_REFITTED = 2_000_000
 # Gains that differ by less than this share are the same, and the order of rows must not decide.
 TIE = 1e-9
 _LEAST_SHOWN = 0.75  # share of rows that single precision has to show something of
@@ -43,8 +48,8 @@ class Rules:
 
     selection: str
     n_candidates: int | None
-    block_size: int
-    removal: bool
+    points_per_step: int
+    allow_removal: bool
     max_points: int | None
     tol: float
     lag: int
@@ -53,73 +58,41 @@ class Rules:
 class _Choice(NamedTuple):
     taken: int  # place among the candidates
     start: Array | None = None
-    column: Array | None = None
+    column: Array | None = None  # kernel values of the pool with it
 
 
-class Rounds(ABC):
-    """Additions, round by round, until the stopping rule holds: what all growth has in common."""
+@dataclass(frozen=True)
+class Model:
+    """A function, taken out of the growth that goes on."""
 
-    rules: Rules
-    n_rows: int
-    basis: Any
-    fitted: Any
-    path: list[float]
-    _best: dict[int, float]  # least criterion at each number of points
+    numbers: Array  # of its points among all rows
+    vectors: Array  # these rows
+    dual_coef: Array  # (Q, q)
+    intercept: Array  # (Q,)
+    span: Span
+    fitted: Fitted
 
-    @abstractmethod
-    def _add(self) -> bool:
-        """Add a block of points and refit; False where no candidate adds anything."""
-
-    @abstractmethod
-    def _remove(self) -> None:
-        """Leave points out while that is worth it."""
-
-    def grow(self) -> Iterator[float]:
-        """Add points until the stopping rule of §3.3 holds; gives the criterion of each round."""
-        while self._room() > 0 and self._add():
-            if self.rules.removal:
-                self._remove()
-            self.path.append(self.fitted.objective)
-            yield self.fitted.objective
-            if self._converged():
-                return
-
-    def _converged(self) -> bool:
-        """Whether the last r points have lowered the criterion by less than ``tol`` times itself.
-
-        With removals, the least criterion seen at each number of points takes the place of H_k.
-        """
-        block = self.rules.block_size
-        before = self._best.get(self.basis.size - block * ceil(self.rules.lag / block))
-        if before is None:
-            return False
-        now = self._best[self.basis.size]
-        return abs(before - now) < self.rules.tol * abs(now) or before == now
-
-    def _room(self) -> int:
-        most = self.rules.max_points
-        return (self.n_rows if most is None else min(most, self.n_rows)) - self.basis.size
+    @property
+    def right(self) -> Array:
+        """Right factor of the points."""
+        return self.span.points.right
 
 
-class Growth(Rounds):
+class Growth:
     """A function whose points are being chosen.
 
     Parameters
     ----------
-    columns : KernelColumns
-        Kernel columns of training rows, and of held-out rows after them.
-    n_rows : int
-        How many of their rows are training rows.
-    make_problem : callable
-        Gives the problem of a design and a penalty.
-    fit_intercept : bool
-        Whether the function has an intercept.
-    penalty : float
-        lambda.
+    labelled : Labelled
+        Training rows, wherever they are.
+    kernel : Kernel
+        The kernel.
+    criterion : Criterion
+        Losses, penalty and intercept.
     rules : Rules
         How to choose.
     rng : RandomState
-        Draws candidates, where not all rows are.
+        Draws candidates, where not all rows of the pool are.
 
     Attributes
     ----------
@@ -131,178 +104,230 @@ class Growth(Rounds):
 
     def __init__(
         self,
-        columns: KernelColumns,
-        n_rows: int,
-        make_problem: Callable[[DenseDesign, float], Problem],
-        fit_intercept: bool,
-        penalty: float,
+        labelled: Labelled,
+        kernel: Kernel,
+        criterion: Criterion,
         rules: Rules,
         rng: np.random.RandomState,
     ) -> None:
-        self.columns, self.n_rows, self.rules, self.rng = columns, n_rows, rules, rng
-        self._make_problem, self._fit_intercept = make_problem, fit_intercept
-        self.penalty = penalty
-        self._diagonal = columns.diagonal()
-        self.basis = NewtonBasis(self._diagonal)
-        empty = self._problem(np.empty((columns.n_rows, 0)))
-        self.fitted = self._refit(empty, prior_coef(empty))
+        self.labelled, self.criterion = labelled, criterion
+        self.rules, self.rng = rules, rng
+        self.n_rows = labelled.n_rows
+        pool = pool_of(labelled, kernel, rules.n_candidates)
+        self.basis = NewtonBasis(kernel, pool, self._precision())
+        self._scale = float(_largest(pool.diagonal))
+        mass = labelled.mass * labelled.factors
+        self.fitted = self._refit(self._spanned(), criterion.prior_coef(mass, 0, self.basis.power))
         self.path: list[float] = []
-        self._best = {0: self.fitted.objective}
+        self._best = {0: self.fitted.objective}  # least criterion at each number of points
+
+    def _precision(self) -> Any:
+        """Precision of the scores: single on many rows, where NumPy holds them."""
+        rows, m = self.labelled.held, self.rules.n_candidates
+        n_values = self.n_rows * (self.n_rows if m is None else min(m, self.n_rows))
+        single = rows is not None and is_numpy_array(rows.weight) and n_values > DOUBLE
+        return np.float32 if single else np.float64
 
     def set_penalty(self, penalty: float) -> None:
         """Go on with another penalty from the points there are: step (C4)."""
-        self.penalty = penalty
-        self.fitted = self._refit(self._problem(self.basis.columns), self.fitted.coef)
+        self.criterion = replace(self.criterion, penalty=penalty)
+        self.fitted = self._refit(self._spanned(), self.fitted.coef)
         self._best = {self.basis.size: self.fitted.objective}
 
-    def _problem(self, columns: Array) -> Problem:
-        design = DenseDesign(columns[: self.n_rows], self._fit_intercept)
-        return self._make_problem(design, self.penalty)
+    def _spanned(self) -> Spanned:
+        return self.basis.spanned(self.labelled)
 
-    def _refit(self, problem: Problem, start: Array) -> Fitted:
-        found = refit(problem, start)
-        assert found is not None  # nothing to be above of
-        return found
+    def _refit(self, spanned: Spanned, start: Array) -> Fitted:
+        fitted = refit(spanned, self.criterion, start)
+        assert fitted is not None  # nothing to be above of
+        return fitted
 
-    def dual_coef(self) -> tuple[Array, Array]:
-        """Coefficients (Q, q) of the kernel functions of the points, and intercepts (Q,)."""
-        q, coef = self.basis.size, self.fitted.coef
-        intercept = coef[:, q] if self._fit_intercept else np.zeros(coef.shape[0])
-        return self.basis.dual_coef(coef[:, :q]), intercept.copy()
+    def model(self) -> Model:
+        """Take the function out as it is now."""
+        basis, coef, q = self.basis, self.fitted.coef, self.basis.size
+        xp, places = array_namespace(coef), basis.places(basis.points)
+        factor = xp.asarray(basis.factor, copy=True)  # removals rotate it
+        intercept = xp.zeros(coef.shape[0], dtype=coef.dtype, device=device(coef))
+        return Model(
+            xp.take(basis.pool.rows.places(), places),
+            basis.rows_at(places),
+            basis.dual_coef(coef[:, :q]),
+            coef[:, q] if self.criterion.fit_intercept else intercept,
+            basis.span(factor=factor),
+            self.fitted,
+        )
 
-    def held_out_scores(self) -> Array:
-        """Scores of the rows after the training rows."""
-        q, coef = self.basis.size, self.fitted.coef
-        return self.basis.columns[self.n_rows :] @ coef[:, :q].T + self.dual_coef()[1]
+    def gap(self, model: Model) -> float:
+        """Relative duality gap of a model among all functions of its points."""
+        now = model.fitted is self.fitted
+        return model.fitted.gap(self._spanned() if now else Spanned(self.labelled, model.span))
+
+    # ------------------------------------------------------------------------------------------
+    # Rounds
+    # ------------------------------------------------------------------------------------------
+
+    def grow(self) -> Iterator[float]:
+        """Add points until the stopping rule of §3.3 holds; gives the criterion of each round."""
+        while self._room() > 0 and self._add():
+            if self.rules.allow_removal:
+                self._remove()
+            self.path.append(self.fitted.objective)
+            yield self.fitted.objective
+            if self._converged():
+                return
+
+    def _converged(self) -> bool:
+        """Whether the last r points have lowered the criterion by less than ``tol`` times itself.
+
+        With removals, the least criterion seen at each number of points takes the place of H_k.
+        """
+        step = self.rules.points_per_step
+        before = self._best.get(self.basis.size - step * ceil(self.rules.lag / step))
+        if before is None:
+            return False
+        now = self._best[self.basis.size]
+        return abs(before - now) < self.rules.tol * abs(now) or before == now
+
+    def _room(self) -> int:
+        most, n_pool = self.rules.max_points, self.basis.pool.rows.n_rows
+        return (n_pool if most is None else min(most, n_pool)) - self.basis.size
 
     # ------------------------------------------------------------------------------------------
     # Additions
     # ------------------------------------------------------------------------------------------
 
     def _candidates(self) -> Array:
+        """Places in the pool."""
         m = self.rules.n_candidates
         if m is None:
-            return np.arange(self.n_rows)
+            return self.basis.everyone
         # among those that are not spanned yet, for a draw of others only would end the growth
-        left = np.flatnonzero(self._unspanned())
-        if m >= left.size:
+        xp = array_namespace(self.basis.power)
+        left = xp.nonzero(self.basis.enough_power())[0]
+        n = int(left.shape[0])
+        if m >= n:
             return left
-        return np.sort(self.rng.choice(left, m, replace=False))
-
-    def _unspanned(self) -> Array:
-        """Whether columns of this precision can show that a row adds something."""
-        power, diagonal = self.basis.power[: self.n_rows], self._diagonal[: self.n_rows]
-        return enough_power(power, diagonal, self.columns.dtype)
+        return xp.take(left, moved(np.sort(self.rng.choice(n, m, replace=False)), left))
 
     def _check_precision(self) -> None:
         """Turn to double precision once single shows too little of too many rows.
 
         The few of which it still shows something are not like the others.
         """
-        if self.columns.dtype == np.float32 and np.mean(self._unspanned()) < _LEAST_SHOWN:
-            self.columns = self.columns.in_double()
+        basis = self.basis
+        if basis.dtype == np.float32 and np.mean(basis.enough_power()) < _LEAST_SHOWN:
+            basis.dtype = np.dtype(np.float64)
 
     def _add(self) -> bool:
-        """Add a block of points and refit; False where no candidate adds anything."""
+        """Add points and refit; False where no candidate adds anything."""
         self._check_definite()
         self._check_precision()
-        points = self._candidates()
-        if not points.size:
+        places = self._candidates()
+        if not places.shape[0]:
             return False
         how = score_by_power if self.rules.selection == "power" else score
-        found: Scores = how(self.fitted, self.basis, self.columns, points, self._diagonal)
-        before, size = self.fitted, min(self.rules.block_size, self._room())
-        start = None
-        for k in range(size):
-            choice = self._choose(found, alone=size == 1)
+        before, spanned = self.fitted, self._spanned()
+        scores: Scores = how(spanned, before, self.basis, places)
+        size = min(self.rules.points_per_step, self._room())
+        start, k = None, 0
+        while k < size:
+            choice = self._choose(spanned, scores, alone=size == 1)
             if choice is None:
                 break
             taken, start, column = choice
+            place = int(scores.places[taken])
             if column is None:
-                column = self.columns.column(found.points[[taken]])[:, 0]
-            self.basis.append(int(found.points[taken]), column)
-            if k + 1 < size:
-                found.deflate(before, self.columns, taken, column)
-                found.limit(self.basis.power, self._diagonal, self.columns.dtype)
-        else:
-            k = size
+                column = self.basis.kernel_values(self.basis.places([place]))[:, 0]
+            self.basis.append(place, column)
+            k += 1
+            if k < size:
+                scores.deflate(spanned, before, self.basis, taken, column)
+                scores.limit(self.basis)
         if k == 0:
             return False
         start = self._extended(before.coef, k) if start is None or size > 1 else start
-        self.fitted = self._refit(self._problem(self.basis.columns), start)
-        best = self._best.get(self.basis.size, np.inf)
+        self.fitted = self._refit(self._spanned(), start)
+        best = self._best.get(self.basis.size, inf)
         self._best[self.basis.size] = min(best, self.fitted.objective)
         return True
 
     def _extended(self, coef: Array, k: int) -> Array:
         """Coefficients with zeros for k new columns, before the intercept."""
-        q = self.basis.size - k
-        zeros = np.zeros((coef.shape[0], k))
-        return np.concatenate([coef[:, :q], zeros, coef[:, q:]], axis=1)
+        xp, q = array_namespace(coef), coef.shape[1] - int(self.criterion.fit_intercept)
+        zeros = xp.zeros((coef.shape[0], k), dtype=coef.dtype, device=device(coef))
+        return xp.concat([coef[:, :q], zeros, coef[:, q:]], axis=1)
 
-    def _choose(self, found: Scores, alone: bool) -> _Choice | None:
+    def _choose(self, spanned: Spanned, scores: Scores, alone: bool) -> _Choice | None:
         """Best candidate, with start coefficients and its column where there are some."""
-        gains = found.gains()
-        if not np.any(gains > 0.0):
+        gains = scores.gains()
+        xp = array_namespace(gains)
+        n_gain = int(xp.sum(xp.astype(gains > 0.0, xp.int64)))
+        if not n_gain:
             return None
-        if not (alone and isinstance(found, NewtonScores)):
-            return _Choice(self._tie_break(found, -gains))
+        if not (alone and isinstance(scores, NewtonScores)):
+            return _Choice(self._tie_break(scores, -gains))
         if self.rules.selection == "exact":
-            return _Choice(self._by_refits(found, gains))
-        return self._by_one_step(found, gains)
+            return _Choice(self._by_refits(scores, gains))
+        finalists = min(n_gain, max(FINALISTS, ENTRIES // self.n_rows))
+        order = xp.argsort(-gains, stable=True)[:finalists]
+        return self._by_one_step(spanned, scores, xp.sort(order))
 
-    def _by_one_step(self, found: NewtonScores, gains: Array) -> _Choice:
+    def _by_one_step(self, spanned: Spanned, scores: NewtonScores, chosen: Array) -> _Choice:
         """Step (B2*): the criterion of the most promising candidates, after one Newton step."""
-        order = np.argsort(-gains, kind="stable")[: max(FINALISTS, ENTRIES // self.n_rows)]
-        order = order[gains[order] > 0.0]
-        tried = one_step(self.fitted, self.basis, self.columns, found, order)
-        changes = np.full(gains.size, np.inf)
-        changes[order] = tried.values - self.fitted.objective
-        taken = self._tie_break(found, changes)
-        i = int(np.flatnonzero(order == taken)[0])
-        start = tried.coefs[i] if changes[taken] < 0.0 else None
-        return _Choice(taken, start, tried.columns[:, i])
+        tried = one_step(spanned, self.fitted, self.basis, scores, chosen)
+        changes = tried.values - self.fitted.objective
+        i = self._tie_break(scores, changes, chosen)
+        start = tried.coefs[i, :, :] if float(changes[i]) < 0.0 else None
+        return _Choice(int(chosen[i]), start, None if tried.columns is None else tried.columns[:, i])
 
-    def _by_refits(self, found: Scores, gains: Array) -> int:
+    def _by_refits(self, scores: Scores, gains: Array) -> int:
         """Step (B2): the criterion of every candidate, at its own optimum.
 
         Candidates that duality shows to be worse than the best so far are left half way.
         """
-        order = np.argsort(-gains, kind="stable")
-        order = order[gains[order] >= 0.0]
-        values, best = np.full(gains.size, np.inf), np.inf
-        for block in np.array_split(order, max(1, order.size * self.n_rows // 2_000_000)):
-            K = self.columns.column(found.points[block])
-            for i, candidate in enumerate(block):
-                tried = self.basis.tried(int(found.points[candidate]), K[:, i])
-                q, coef = self.basis.size, self.fitted.coef
-                start = np.insert(coef, q, 0.0, axis=1)
-                limit = best + TIE * abs(best) if np.isfinite(best) else np.inf
-                refitted = refit(self._problem(tried), start, above=limit)
+        promised, places = as_numpy(gains), as_numpy(scores.places)
+        values, best = np.full(promised.size, np.inf), inf
+        order = np.argsort(-promised, kind="stable")
+        order = order[promised[order] >= 0.0]
+        start = self._extended(self.fitted.coef, 1)
+        n_parts = max(1, order.size * self.basis.pool.rows.n_rows // _REFITTED)
+        for part in np.array_split(order, n_parts):
+            columns = self.basis.kernel_values(moved(places[part], scores.places))
+            for i, candidate in enumerate(part):
+                place = int(places[candidate])
+                tried = self.basis.spanned_with(self.labelled, place, columns[:, i])
+                limit = best + TIE * abs(best) if np.isfinite(best) else inf
+                refitted = refit(tried, self.criterion, start, above=limit)
                 if refitted is not None:
                     values[candidate] = refitted.objective
                     best = min(best, refitted.objective)
-        return self._tie_break(found, values - self.fitted.objective)
+        return self._tie_break(scores, moved(values - self.fitted.objective, gains))
 
-    def _tie_break(self, found: Scores, values: Array) -> int:
-        """Place of the least value; of several within rounding, that of the first row in value."""
-        best = float(np.min(values))
+    def _tie_break(self, scores: Scores, values: Array, chosen: Array | None = None) -> int:
+        """Place of the least value; of several within rounding, that of the first row in value.
+
+        Values are those of all candidates, or of the ``chosen`` ones.
+        """
+        xp, basis = array_namespace(values), self.basis
+        places, power = scores.places, scores.power
+        if chosen is not None:
+            places, power = xp.take(places, chosen), xp.take(power, chosen)
+        best = float(xp.min(values))
         # what is left of a nearly spanned column has few digits, and so has what it gains
-        diagonal = np.abs(self._diagonal[found.points])
-        left = np.maximum(found.power, 1e-12 * diagonal + 1e-300)
-        rounding = ROUNDING * (1.0 + diagonal / left)
+        diagonal = xp.abs(xp.take(basis.pool.diagonal, places))
+        rounding = ROUNDING * (1.0 + diagonal / xp.maximum(power, 1e-12 * diagonal + 1e-300))
         slack = (TIE + rounding) * abs(best) + ROUNDING * self.fitted.objective
-        near = np.flatnonzero(values <= best + slack)
-        if near.size == 1 or self.columns.precomputed:
-            return int(near[0])
-        rows = self.columns.X[self.columns.rows[found.points[near]]]
-        dense = rows.toarray() if sp.issparse(rows) else rows
-        return int(near[np.lexsort(dense.T[::-1])[0]])
+        ties = xp.nonzero(values <= best + slack)[0]
+        if ties.shape[0] == 1 or basis.kernel.name == "precomputed":
+            return int(ties[0])
+        rows = basis.rows_at(xp.take(places, ties))
+        rows = rows.toarray() if sp.issparse(rows) else as_numpy(rows)
+        return int(ties[int(np.lexsort(rows.T[::-1])[0])])
 
     def _check_definite(self) -> None:
-        scale = float(np.max(np.abs(self._diagonal), initial=0.0))
-        least = float(np.min(self.basis.power))
-        if least < -1e-6 * scale:
+        power = self.basis.power
+        least = float(array_namespace(power).min(power))
+        if least < -1e-6 * self._scale:
             raise indefinite(f"a row has {least:.2e} left of its square norm")
 
     # ------------------------------------------------------------------------------------------
@@ -316,15 +341,17 @@ class Growth(Rounds):
         :math:`\tfrac12 a_j'([M^{-1}]_{jj})^{-1}a_j`.
         """
         q, (n_outputs, p) = self.basis.size, self.fitted.coef.shape
-        inverse_factor = np.linalg.inv(self.basis.factor)
-        a = inverse_factor.T @ self.fitted.coef[:, :q].T
-        wide = np.zeros((n_outputs, p, n_outputs, q))
+        xp = array_namespace(self.fitted.coef)
+        inverse = xp.linalg.inv(self.basis.factor)
+        a = xp.matmul(inverse.T, self.fitted.coef[:, :q].T)
+        wide = xp.zeros((n_outputs, p, n_outputs, q), dtype=a.dtype, device=device(a))
         for k in range(n_outputs):
-            wide[k, :q, k] = inverse_factor
-        solved = self.fitted.solve(wide.reshape(n_outputs * p, n_outputs * q))
-        solved = solved.reshape(n_outputs, p, n_outputs, q)[:, :q]
-        block = np.einsum("aj,kalj->jkl", inverse_factor, solved)
-        return 0.5 * np.einsum("jk,jk->j", a, np.linalg.solve(block, a[:, :, None])[:, :, 0])
+            wide[k, :q, k, :] = inverse
+        solved = self.fitted.solve(xp.reshape(wide, (n_outputs * p, n_outputs * q)))
+        parts = xp.reshape(solved, (n_outputs, p, n_outputs, q))[:, :q, :, :]
+        block = xp.sum(inverse[None, :, None, :] * parts, axis=1)  # (Q, Q, q)
+        block = xp.permute_dims(block, (2, 0, 1))
+        return 0.5 * xp.sum(a * xp.linalg.solve(block, a[:, :, None])[:, :, 0], axis=1)
 
     def _remove(self) -> None:
         """Leave points out while that gives the best criterion seen at the smaller size, by far.
@@ -335,25 +362,28 @@ class Growth(Rounds):
         margin = max(self.rules.tol, ROUNDING)
         while self.basis.size > 1:
             size = self.basis.size - 1
-            best = (1.0 - margin) * self._best.get(size, np.inf)  # H is positive
+            best = (1.0 - margin) * self._best.get(size, inf)  # H is positive
             increases = self.removal_estimates()
-            j = int(np.argmin(increases))
-            if not self.fitted.objective + increases[j] < best:
+            j = int(array_namespace(increases).argmin(increases))
+            if not self.fitted.objective + float(increases[j]) < best:
                 return
             columns, factor = self.basis.without(j)
-            start = self._rotated(j, factor)
-            problem = self._problem(columns)
-            fitted = self._refit(problem, start)
+            spanned = self.basis.spanned_without(self.labelled, j, columns, factor)
+            fitted = self._refit(spanned, self._rotated(j, factor))
             if not fitted.objective < best:
                 return
             self.basis.remove(j, columns, factor)
-            # the design has to see the basis itself, not what it was computed in
-            design = self._problem(self.basis.columns).design
-            self.fitted = replace(fitted, problem=replace(problem, design=design))
+            self.fitted = fitted
             self._best[size] = fitted.objective
 
     def _rotated(self, j: int, factor: Array) -> Array:
         """Coefficients without the j-th point: those of the other kernel columns stay."""
-        q = self.basis.size
-        a = np.delete(self.basis.dual_coef(self.fitted.coef[:, :q]), j, axis=1)
-        return np.concatenate([a @ factor, self.fitted.coef[:, q:]], axis=1)
+        q, coef = self.basis.size, self.fitted.coef
+        xp = array_namespace(coef)
+        a = left_out(self.basis.dual_coef(coef[:, :q]), j, axis=1)
+        return xp.concat([xp.matmul(a, factor), coef[:, q:]], axis=1)
+
+
+def _largest(diagonal: Array) -> Array:
+    xp = array_namespace(diagonal)
+    return xp.max(xp.abs(diagonal))

@@ -3,118 +3,193 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
-import numpy as np
+from array_api_compat import array_namespace, device
 
 from grayzone.numerics.linalg import descend, factorise
 from grayzone.numerics.losses import SmoothedLogistic
-from grayzone.solvers import Problem, certify, minimise
+from grayzone.solvers.greedy.criterion import (
+    MAX_STEPS,
+    Criterion,
+    Multipliers,
+    gap_without_kinks,
+    minimise_with_kinks,
+)
+from grayzone.solvers.greedy.span import Spanned
+from grayzone.solvers.problem import Problem
+from grayzone.sources.labelled import Rows
+from grayzone.sources.source import Sums
 
 Array = Any
 
 ACCURACY = 1e-8  # decrease that a Newton step may still promise, relative to the objective
-WITH_KINKS = 1e-10  # duality gap, relative, where the loss has kinks
-MAX_STEPS = 200
 # A kink has no curvature of its own; to say what a step would cost, it is taken as rounded by so
 # much, in log-odds.
-ROUNDED = 0.25
-LEAST_BEND = 1e-6
+_ROUNDED = 0.25
+_LEAST_BEND = 1e-6
+
+
+class Derivatives(NamedTuple):
+    """Margins of rows, and the first two derivatives of their losses in them."""
+
+    scores: Array
+    u: Array
+    slope: Array
+    bend: Array
+
+
+@dataclass(frozen=True)
+class Point:
+    """A function on the span: what a task needs to know of it."""
+
+    criterion: Criterion
+    coef: Array  # (Q, p), the intercept last
+    multipliers: Multipliers | None = None  # None: no loss has a kink
+
+    def derivatives(self, rows: Rows, phi: Array) -> tuple[Problem, Derivatives]:
+        """Problem and derivatives of rows that have these columns; kept where rows are held."""
+        problem = self.criterion.on_span(rows, phi)
+        return problem, rows.state("derivatives", self, lambda: self._computed(problem, rows))
+
+    def _computed(self, problem: Problem, rows: Rows) -> Derivatives:
+        scores = problem.design.scores(self.coef)
+        u = problem.margins.margin(scores)
+        if self.multipliers is None:
+            return Derivatives(scores, u, *problem.loss.slopes(u))
+        bend = SmoothedLogistic(problem.loss, _ROUNDED).curvature(u)
+        # where all rows are saturated nothing would hold a step back
+        bend = array_namespace(u).clip(bend, min=_LEAST_BEND)
+        return Derivatives(scores, u, self.multipliers.put(problem.loss.slope(u), rows.first), bend)
+
+    def in_scores(self, rows: Rows, phi: Array) -> tuple[Array, Array]:
+        """Gradient (n, Q) and second derivatives (n, pairs of outputs) in the scores; kept, too."""
+        problem, (scores, _, slope, bend) = self.derivatives(rows, phi)
+
+        def compute() -> tuple[Array, Array]:
+            margins, first = problem.margins, problem.weight * slope
+            second = margins.second_order(scores, problem.weight * bend, first)
+            return margins.pull(scores, first), second
+
+        return rows.state("derivatives in the scores", self, compute)
+
+
+@dataclass(frozen=True)
+class _Model:
+    """Loss, gradient and Hessian of rows in the coefficients."""
+
+    point: Point
+
+    def __call__(self, rows: Rows, phi: Array) -> Sums:
+        problem, (scores, u, slope, bend) = self.point.derivatives(rows, phi)
+        w = problem.weight
+        first = w * slope
+        H, g = problem.second_order(scores, w * bend, first, first)
+        loss = problem.weighted_sum(lambda part: problem.loss.take(part).value(u[part]))
+        return {"loss": loss, "hessian": H, "gradient": g}
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A function on the span, with the first two derivatives of the criterion there."""
+    """The optimum on the span, with the first two derivatives of the criterion there."""
 
-    problem: Problem
-    coef: Array  # (Q, p), the intercept last
-    scores: Array  # (n, Q)
+    point: Point
     objective: float
-    slope: Array  # (n,) multipliers of the margins
-    bend: Array  # (n,) second derivatives of the losses
     hessian: Array  # (Qp, Qp)
     gradient: Array  # (Q, p)
+    known_gap: float | None = None  # relative duality gap on the span, where it is known already
+
+    @property
+    def coef(self) -> Array:
+        """Coefficients (Q, p)."""
+        return self.point.coef
 
     @cached_property
     def solve(self) -> Callable[[Array], Array]:
         """Function that solves systems with the Hessian."""
-        return factorise(self.hessian) if self.coef.size else lambda r: r
+        return factorise(self.hessian) if self.hessian.shape[0] else lambda r: r
 
-    @cached_property
-    def residual(self) -> Array:
-        """Gradient of the losses in the scores, (n, Q)."""
-        return self.problem.margins.pull(self.scores, self.problem.weight * self.slope)
-
-    @cached_property
-    def weights(self) -> Array:
-        """Second derivatives of the losses in the scores, (n, pairs of outputs)."""
-        w = self.problem.weight
-        return self.problem.margins.second_order(self.scores, w * self.bend, w * self.slope)
-
-    @cached_property
-    def gap(self) -> float:
-        """Relative duality gap on the span."""
-        found = certify(self.problem, self.coef, self.scores, self.slope)
-        return found.relative
+    def gap(self, spanned: Spanned) -> float:
+        """Relative duality gap among all functions of the span."""
+        if self.known_gap is not None:
+            return self.known_gap
+        return gap_without_kinks(spanned, self.point.criterion, self.coef)
 
 
-def refit(problem: Problem, start: Array, above: float = np.inf) -> Fitted | None:
-    """Minimise from start coefficients; None once the minimum is known to be ``above`` that."""
-    if start.size and np.any(np.isfinite(problem.loss.floor)):
-        return _refit_with_kinks(problem, start)
-    coef, scores = start, problem.design.scores(start)
-    u = problem.margins.margin(scores)
-    value = problem.primal(coef, u)
+def refit(
+    spanned: Spanned, criterion: Criterion, start: Array, above: float = inf
+) -> Fitted | None:
+    """Minimise from start coefficients; None once the minimum is known to be ``above`` that.
+
+    Parameters
+    ----------
+    spanned : Spanned
+        Rows with their columns.
+    criterion : Criterion
+        Losses and penalty.
+    start : array of shape (Q, p)
+        Start coefficients.
+    above : float
+        What the minimum has to be below of.
+
+    Returns
+    -------
+    fitted : Fitted or None
+        The optimum.
+    """
+    look = Reading(spanned, criterion, start)
+    if not start.shape[1]:
+        return look(Point(criterion, start))
+    if criterion.has_kinks:
+        coef, multipliers, gap = minimise_with_kinks(spanned, criterion, start)
+        return replace(look(Point(criterion, coef, multipliers)), known_gap=gap)
+    here, xp = look(Point(criterion, start)), array_namespace(start)
     for _ in range(MAX_STEPS):
-        here = _derivatives(problem, coef, scores, value, *problem.loss.slopes(u))
-        if not coef.size:
+        change = xp.reshape(-here.solve(xp.reshape(here.gradient, (-1,))), start.shape)
+        promised = -float(xp.sum(here.gradient * change))
+        if promised <= ACCURACY * here.objective:
             break
-        change = -here.solve(here.gradient.ravel()).reshape(coef.shape)
-        promised = -float(np.sum(here.gradient * change))
-        if promised <= ACCURACY * value:
-            break
-        if value - promised > above and _lower_bound(here) > above:
+        hopeless = here.objective - promised > above
+        if hopeless and here.objective * (1.0 - here.gap(spanned)) > above:
             return None
-        moved = problem.design.scores(change)
-        t, value = _downhill(problem, here, change, moved, promised)
-        if t == 0.0:
+        after = _downhill(look, here, change, promised)
+        if after is None:
             break
-        coef, scores = coef + t * change, scores + t * moved
-        u = problem.margins.margin(scores)
+        here = after
     return here
 
 
-def _derivatives(
-    problem: Problem, coef: Array, scores: Array, value: float, slope: Array, bend: Array
-) -> Fitted:
-    w = problem.weight
-    H, pulled = problem.second_order(scores, w * bend, w * slope, w * slope)
-    H[np.diag_indices_from(H)] += problem.ridge()
-    gradient = pulled + problem.shrinkage(coef)
-    return Fitted(problem, coef, scores, value, slope, bend, H, gradient)
+class Reading:
+    """Readings of the rows: each gives all that the next step asks for, so one a step will do."""
+
+    def __init__(self, spanned: Spanned, criterion: Criterion, like: Array) -> None:
+        xp, self.spanned, self.penalty = array_namespace(like), spanned, criterion.penalty
+        self.size = spanned.span.size
+        self.ridge = xp.zeros_like(like)
+        self.ridge[:, : self.size] = self.penalty
+        n_coef = like.shape[0] * like.shape[1]
+        eye = xp.eye(n_coef, dtype=like.dtype, device=device(like))
+        self.curvature = eye * xp.reshape(self.ridge, (-1,))
+
+    def __call__(self, point: Point) -> Fitted:
+        sums, coef = self.spanned.reduce(_Model(point)), point.coef
+        slopes = coef[:, : self.size]
+        norm = float(array_namespace(coef).sum(slopes * slopes))
+        objective = sums["loss"] + 0.5 * self.penalty * norm
+        hessian = sums["hessian"] + self.curvature
+        return Fitted(point, objective, hessian, sums["gradient"] + self.ridge * coef)
 
 
-def _downhill(
-    problem: Problem, here: Fitted, change: Array, moved: Array, promised: float
-) -> tuple[float, float]:
+def _downhill(look: Reading, here: Fitted, change: Array, promised: float) -> Fitted | None:
+    """Look where a step leads, and shorten it where it leads nowhere."""
+    seen: dict[float, Fitted] = {}
+
     def value(t: float) -> float:
-        u = problem.margins.margin(here.scores + t * moved)
-        return problem.primal(here.coef + t * change, u)
+        seen[t] = look(replace(here.point, coef=here.coef + t * change))
+        return seen[t].objective
 
-    return descend(value, -promised, here.objective)
-
-
-def _lower_bound(here: Fitted) -> float:
-    """What no function on the span can do better than, by duality."""
-    return here.objective * (1.0 - here.gap)
-
-
-def _refit_with_kinks(problem: Problem, start: Array) -> Fitted:
-    found = minimise(problem, "auto", tol=WITH_KINKS, max_iter=MAX_STEPS, start=start)
-    u = problem.margins.margin(found.scores)
-    # where all rows are saturated nothing would hold a step back
-    bend = np.maximum(SmoothedLogistic(problem.loss, ROUNDED).curvature(u), LEAST_BEND)
-    value = found.certificate.primal
-    return _derivatives(problem, found.coef, found.scores, value, found.multipliers, bend)
+    t, _ = descend(value, -promised, here.objective)
+    return seen[t] if t > 0.0 else None

@@ -10,6 +10,9 @@ Newton step on the span and l together then has the coefficient
 and, with :math:`e_l = g_l - c_l'A^{-1}c`, promises the decrease
 :math:`\tfrac12 e_l'S_l^{-1}e_l`: step (B2*) of Zhu & Hastie (2002), §3.2. With Q outputs g and e
 are vectors, S and d are (Q, Q) matrices.
+
+A task sends back sums over rows of their kernel values with the candidates; all else is of the size
+of the candidates and of the basis.
 """
 
 from __future__ import annotations
@@ -17,49 +20,131 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
+from array_api_compat import array_namespace, device
 
+from grayzone.numerics.backend import moved
 from grayzone.numerics.margins import output_pairs
 from grayzone.solvers.greedy.basis import NewtonBasis
 from grayzone.solvers.greedy.columns import KernelColumns
-from grayzone.solvers.greedy.refit import Fitted
+from grayzone.solvers.greedy.refit import Fitted, Point
+from grayzone.solvers.greedy.span import Spanned
+from grayzone.sources.labelled import Rows
+from grayzone.sources.source import Sums
 
 Array = Any
 
-# Residual power, relative to K_ll, below which a point adds nothing that its column can show: what
-# is left of sums over many rows in single precision has two digits by then.
-LEAST_POWER = 1e-8
-_LEAST_POWERS = {np.dtype(np.float64): LEAST_POWER, np.dtype(np.float32): 1e-2}
+# ------------------------------------------------------------------------------------------
+# Tasks
+# ------------------------------------------------------------------------------------------
 
 
-def enough_power(power: Array, diagonal: Array, dtype: Any) -> Array:
-    """Whether points have enough residual power to add something."""
-    return power > _LEAST_POWERS[dtype] * diagonal
+@dataclass(frozen=True)
+class _Slopes:
+    """Gradient of the losses along the candidates: all that the choice by power needs."""
+
+    point: Point
+    candidates: KernelColumns
+
+    def __call__(self, rows: Rows, phi: Array) -> Sums:
+        residual, _ = self.point.in_scores(rows, phi)
+        sums, _ = self.candidates.sums(rows, lambda a, b: residual[a:b, :])
+        return {"pulled": sums}
+
+
+@dataclass(frozen=True)
+class _Model:
+    """Gradient, cross terms and curvatures of the losses along the candidates."""
+
+    point: Point
+    candidates: KernelColumns
+
+    def __call__(self, rows: Rows, phi: Array) -> Sums:
+        residual, weights = self.point.in_scores(rows, phi)
+        xp, p = array_namespace(weights), self.point.coef.shape[1]
+        width = weights.shape[1] * p
+        one = xp.ones((1, 1), dtype=xp.float64, device=device(weights))
+
+        def factors(a: int, b: int) -> Array:
+            own = phi[a:b, :]
+            if p > phi.shape[1]:
+                own = xp.concat([own, xp.broadcast_to(one, (b - a, 1))], axis=1)
+            scaled = xp.reshape(weights[a:b, :, None] * own[:, None, :], (b - a, width))
+            return xp.concat([scaled, residual[a:b, :]], axis=1)
+
+        sums, squares = self.candidates.sums(rows, factors, weights)
+        return {"crossed": sums[:width, :], "pulled": sums[width:, :], "squares": squares}
+
+
+@dataclass(frozen=True)
+class _Mixed:
+    """Mixed curvatures of the losses along the candidates and one that was taken."""
+
+    point: Point
+    candidates: KernelColumns
+    taken: KernelColumns
+    column: Array | None  # its kernel column, where that of all rows is known
+
+    def __call__(self, rows: Rows, phi: Array) -> Sums:
+        _, weights = self.point.in_scores(rows, phi)
+        own = self.taken.values(rows) if self.column is None else self.column[:, None]
+        sums, _ = self.candidates.sums(rows, lambda a, b: own[a:b, :] * weights[a:b, :])
+        return {"mixed": sums}
+
+
+@dataclass(frozen=True)
+class _Trials:
+    """Losses at several functions, each with a candidate's kernel function of its own."""
+
+    point: Point
+    chosen: KernelColumns
+    columns: Array | None  # their kernel columns (n, t), where those of all rows are known
+    coefs: Array  # (t Q, p)
+    steps: Array  # (t, Q)
+
+    def __call__(self, rows: Rows, phi: Array) -> Sums:
+        problem = self.point.criterion.on_span(rows, phi)
+        xp, (t, n_outputs) = array_namespace(phi), self.steps.shape
+        spanned = xp.reshape(problem.design.scores(self.coefs).T, (t, n_outputs, phi.shape[0]))
+        own = (self.chosen.values(rows) if self.columns is None else self.columns).T
+        scores = spanned + own[:, None, :] * self.steps[:, :, None]
+        losses = problem.loss.value(problem.margins.margin(xp.permute_dims(scores, (0, 2, 1))))
+        return {"losses": xp.matmul(losses, problem.weight)}
+
+
+# ------------------------------------------------------------------------------------------
+# Scores
+# ------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Scores:
     """Candidates and their slopes: for the choice by power, which no second derivative enters."""
 
-    points: Array  # (m,)
-    at: Array  # Phi at the candidates, (m, q)
+    places: Array  # in the pool (m,)
+    at: Array  # Phi at the candidates (m, q)
     eligible: Array  # (m,)
     power: Array  # residual power (m,)
     slope: Array  # gradient along the candidates (m, Q)
 
-    def limit(self, power: Array, diagonal: Array, dtype: Any) -> None:
-        """Leave only candidates that have enough of the residual power of all rows."""
-        self.power = power[self.points]
-        self.eligible &= enough_power(self.power, diagonal[self.points], dtype)
+    def limit(self, basis: NewtonBasis) -> None:
+        """Leave only candidates that have enough residual power."""
+        xp = array_namespace(self.places)
+        self.power = xp.take(basis.power, self.places)
+        self.eligible = self.eligible & xp.take(basis.enough_power(), self.places)
 
     def gains(self) -> Array:
         """What each candidate promises, -inf for those that add nothing: |slope|^2 / power."""
-        gain = np.sum(self.slope**2, axis=1) / np.maximum(self.power, 1e-300)
-        return np.where(self.eligible, gain, -np.inf)
+        xp = array_namespace(self.slope)
+        gain = xp.sum(self.slope**2, axis=1) / xp.clip(self.power, min=1e-300)
+        return xp.where(self.eligible, gain, -xp.inf)
 
-    def deflate(self, fitted: Fitted, columns: KernelColumns, taken: int, column: Array) -> None:
+    def deflate(
+        self, spanned: Spanned, fitted: Fitted, basis: NewtonBasis, taken: int, column: Array
+    ) -> None:
         """Turn to what the others gain once the candidate ``taken``, of that column, has joined."""
-        self.eligible[taken] = False
+        xp = array_namespace(self.places)
+        others = xp.arange(self.places.shape[0], device=device(self.places)) != taken
+        self.eligible = self.eligible & others
 
 
 @dataclass
@@ -75,140 +160,162 @@ class NewtonScores(Scores):
 
     def gains(self) -> Array:
         """Decrease that each candidate promises; -inf for those that add nothing."""
+        xp = array_namespace(self.slope)
         # of points that are spanned already nothing but rounding errors are left to solve with
-        some = np.flatnonzero(self.eligible)
-        gain = np.full(self.points.size, -np.inf)
-        gain[some] = -0.5 * np.sum(self.slope[some] * self.steps(some), axis=1)
-        return np.where(gain >= 0.0, gain, -np.inf)
+        curvature = xp.where(self.eligible[:, None, None], self.curvature, _eye(self.curvature))
+        gain = -0.5 * xp.sum(self.slope * _steps(curvature, self.slope), axis=1)
+        return xp.where(self.eligible & (gain >= 0.0), gain, -xp.inf)
 
     def steps(self, chosen: Array) -> Array:
         """Newton step of the coefficients of these candidates' columns, (len, Q)."""
-        S = _safe(self.curvature[chosen])
-        return -np.linalg.solve(S, self.slope[chosen][:, :, None])[:, :, 0]
+        xp = array_namespace(chosen)
+        return _steps(xp.take(self.curvature, chosen, axis=0), xp.take(self.slope, chosen, axis=0))
 
-    def deflate(self, fitted: Fitted, columns: KernelColumns, taken: int, column: Array) -> None:
+    def deflate(
+        self, spanned: Spanned, fitted: Fitted, basis: NewtonBasis, taken: int, column: Array
+    ) -> None:
         """Turn to what the others gain once the candidate ``taken``, of that column, has joined."""
-        super().deflate(fitted, columns, taken, column)
-        n, n_outputs = fitted.scores.shape
-        weights, k = fitted.weights, column[:n]
-        sums, _ = columns.sums(self.points, n, lambda a, b: k[a:b, None] * weights[a:b])
-        mixed = _symmetric(sums, n_outputs)  # (m, Q, Q)
-        mixed += fitted.problem.penalty * k[self.points, None, None] * np.eye(n_outputs)
-        mixed -= np.einsum("ai,amj->mij", self.cross[:, taken], self.solved)
-        root = np.linalg.cholesky(_safe(self.curvature[taken]))
-        rows = np.linalg.solve(root, mixed)
-        lost = np.linalg.solve(root, self.slope[taken])
-        self.slope = self.slope - np.einsum("mij,i->mj", rows, lost)
-        self.curvature = self.curvature - np.einsum("mki,mkj->mij", rows, rows)
+        super().deflate(spanned, fitted, basis, taken, column)
+        xp = array_namespace(self.slope)
+        own = KernelColumns(basis.kernel, basis.right(self.places[taken : taken + 1]))
+        known = column if basis.pool.complete else None
+        task = _Mixed(fitted.point, basis.candidates(self.places), own, known)
+        mixed = _symmetric(spanned.reduce(task)["mixed"], self.slope.shape[1])
+        between = xp.take(column, self.places)
+        mixed = mixed + fitted.point.criterion.penalty * between[:, None, None] * _eye(mixed)
+        crossed = self.cross[:, taken, :].T  # (Q, Qp)
+        mixed = mixed - xp.matmul(crossed, xp.permute_dims(self.solved, (1, 0, 2)))
+        root = xp.linalg.cholesky(_safe(self.curvature[taken : taken + 1, :, :])[0, :, :])
+        inverse = xp.linalg.inv(root)
+        rows = xp.matmul(inverse, mixed)
+        lost = xp.matmul(inverse, self.slope[taken, :])
+        self.slope = self.slope - xp.matmul(xp.permute_dims(rows, (0, 2, 1)), lost)
+        self.curvature = self.curvature - xp.matmul(xp.permute_dims(rows, (0, 2, 1)), rows)
         # for the next one taken, the span has one column more, along which A is now the identity
-        self.cross = np.concatenate([self.cross, rows.transpose(1, 0, 2)])
-        self.solved = np.concatenate([self.solved, rows.transpose(1, 0, 2)])
+        more = xp.permute_dims(rows, (1, 0, 2))
+        self.cross = xp.concat([self.cross, more])
+        self.solved = xp.concat([self.solved, more])
+
+
+def _eye(S: Array) -> Array:
+    """Identity (1, Q, Q) of the kind of these matrices."""
+    xp = array_namespace(S)
+    return xp.eye(S.shape[-1], dtype=S.dtype, device=device(S))[None, :, :]
 
 
 def _safe(S: Array) -> Array:
     """S with a trace of its diagonal more: rounding errors may have eaten up all of it."""
-    q = S.shape[-1]
-    trace = np.trace(S, axis1=-2, axis2=-1)[..., None, None] / q
-    return S + np.maximum(1e-12 * trace, 1e-300) * np.eye(q)
+    xp = array_namespace(S)
+    trace = xp.sum(xp.linalg.diagonal(S), axis=-1) / S.shape[-1]
+    return S + xp.clip(1e-12 * trace, min=1e-300)[:, None, None] * _eye(S)
+
+
+def _steps(curvature: Array, slope: Array) -> Array:
+    S = _safe(curvature)
+    if slope.shape[1] == 1:
+        return -slope / S[:, :, 0]
+    return -array_namespace(S).linalg.solve(S, slope[:, :, None])[:, :, 0]
 
 
 def _symmetric(sums: Array, n_outputs: int) -> Array:
     """Matrices (m, Q, Q) from the sums (pairs, m) of their lower triangles."""
-    out = np.empty((sums.shape[1], n_outputs, n_outputs))
-    for values, (k, j) in zip(sums, output_pairs(n_outputs), strict=True):
-        out[:, k, j] = out[:, j, k] = values
+    xp = array_namespace(sums)
+    shape = sums.shape[1], n_outputs, n_outputs
+    out = xp.empty(shape, dtype=sums.dtype, device=device(sums))
+    for i, (k, j) in enumerate(output_pairs(n_outputs)):
+        out[:, k, j] = sums[i, :]
+        out[:, j, k] = sums[i, :]
     return out
 
 
-def score(
-    fitted: Fitted, basis: NewtonBasis, columns: KernelColumns, points: Array, diagonal: Array
-) -> NewtonScores:
+def score(spanned: Spanned, fitted: Fitted, basis: NewtonBasis, places: Array) -> NewtonScores:
     """Score candidates by (B2*), up to the evaluation of the criterion itself."""
-    (n, n_outputs), (_, p) = fitted.scores.shape, fitted.coef.shape
-    phi, weights, residual = basis.columns, fitted.weights, fitted.residual
-    n_pairs, has_intercept = weights.shape[1], p > basis.size
-
-    def factors(a: int, b: int) -> Array:
-        rows = phi[a:b]
-        if has_intercept:
-            rows = np.concatenate([rows, np.ones((b - a, 1))], axis=1)
-        scaled = (weights[a:b, :, None] * rows[:, None, :]).reshape(b - a, n_pairs * p)
-        return np.concatenate([scaled, residual[a:b]], axis=1)
-
-    sums, squares = columns.sums(points, n, factors, weights)
-    found = _first_order(fitted, basis, columns, points, diagonal, sums[n_pairs * p :])
-    penalty, eye = fitted.problem.penalty, np.eye(n_outputs)
-    cross = np.empty((n_outputs, p, points.size, n_outputs))
-    for i, (k, j) in enumerate(output_pairs(n_outputs)):
-        cross[k, :, :, j] = cross[j, :, :, k] = sums[i * p : (i + 1) * p]
-    for k in range(n_outputs):
-        cross[k, : basis.size, :, k] += penalty * found.at.T
-    cross = cross.reshape(n_outputs * p, points.size, n_outputs)
-    solved = fitted.solve(cross.reshape(n_outputs * p, points.size * n_outputs))
-    solved = solved.reshape(cross.shape)
-    curvature = _symmetric(squares, n_outputs)
-    curvature += penalty * diagonal[points, None, None] * eye
-    curvature -= np.einsum("ami,amj->mij", cross, solved)
-    slope = found.slope - np.einsum("ami,a->mi", solved, fitted.gradient.ravel())
+    xp, (n_outputs, p) = array_namespace(fitted.coef), fitted.coef.shape
+    sums = spanned.reduce(_Model(fitted.point, basis.candidates(places)))
+    first = _first_order(fitted, basis, places, sums["pulled"])
+    penalty, m = fitted.point.criterion.penalty, int(places.shape[0])
+    cross = _cross_terms(sums["crossed"], penalty * first.at.T, (n_outputs, p))
+    wide = n_outputs * p, m * n_outputs
+    solved = fitted.solve(xp.reshape(cross, wide))
+    slope = xp.matmul(xp.reshape(fitted.gradient, (1, -1)), solved)
+    slope = first.slope - xp.reshape(slope, (m, n_outputs))
+    solved = xp.reshape(solved, cross.shape)
+    curvature = _symmetric(sums["squares"], n_outputs)
+    diagonal = xp.take(basis.pool.diagonal, places)
+    curvature = curvature + penalty * diagonal[:, None, None] * _eye(curvature)
+    curvature = curvature - _inner(cross, solved)
     return NewtonScores(
-        points, found.at, found.eligible, found.power, slope, curvature, cross, solved
+        places, first.at, first.eligible, first.power, slope, curvature, cross, solved
     )
 
 
+def _cross_terms(crossed: Array, shrunk: Array, shape: tuple[int, int]) -> Array:
+    """Cross terms (Qp, m, Q) from sums (pairs p, m) and the penalty's part (q, m)."""
+    xp, (n_outputs, p) = array_namespace(crossed), shape
+    q, m = shrunk.shape
+    cross = xp.empty((n_outputs, p, m, n_outputs), dtype=crossed.dtype, device=device(crossed))
+    for i, (k, j) in enumerate(output_pairs(n_outputs)):
+        cross[k, :, :, j] = crossed[i * p : (i + 1) * p, :]
+        cross[j, :, :, k] = crossed[i * p : (i + 1) * p, :]
+    for k in range(n_outputs):
+        cross[k, :q, :, k] += shrunk
+    return xp.reshape(cross, (n_outputs * p, m, n_outputs))
+
+
+def _inner(left: Array, right: Array) -> Array:
+    """Sums over the first axis of products, (m, Q, Q) from two (Qp, m, Q)."""
+    xp = array_namespace(left)
+    if left.shape[2] == 1:
+        return xp.sum(left * right, axis=0)[:, :, None]
+    return xp.matmul(xp.permute_dims(left, (1, 2, 0)), xp.permute_dims(right, (1, 0, 2)))
+
+
 def score_by_power(
-    fitted: Fitted, basis: NewtonBasis, columns: KernelColumns, points: Array, diagonal: Array
+    spanned: Spanned, fitted: Fitted, basis: NewtonBasis, places: Array
 ) -> Scores:
     """Score candidates by squared slope over residual power: no pass over the basis."""
-    residual = fitted.residual
-    n = fitted.scores.shape[0]
-    sums, _ = columns.sums(points, n, lambda a, b: residual[a:b])
-    return _first_order(fitted, basis, columns, points, diagonal, sums)
+    sums = spanned.reduce(_Slopes(fitted.point, basis.candidates(places)))
+    return _first_order(fitted, basis, places, sums["pulled"])
 
 
-def _first_order(
-    fitted: Fitted,
-    basis: NewtonBasis,
-    columns: KernelColumns,
-    points: Array,
-    diagonal: Array,
-    pulled: Array,
-) -> Scores:
-    q = basis.size
-    at = basis.columns[points]
-    slope = pulled.T + fitted.problem.penalty * (at @ fitted.coef[:, :q].T)
-    found = Scores(points, at, np.ones(points.size, dtype=bool), basis.power[points], slope)
-    found.limit(basis.power, diagonal, columns.dtype)
-    return found
+def _first_order(fitted: Fitted, basis: NewtonBasis, places: Array, pulled: Array) -> Scores:
+    xp, q = array_namespace(places), basis.size
+    at = xp.take(basis.columns, places, axis=0)
+    slope = pulled.T + fitted.point.criterion.penalty * xp.matmul(at, fitted.coef[:, :q].T)
+    every = xp.ones(places.shape[0], dtype=xp.bool, device=device(places))
+    scores = Scores(places, at, every, basis.power, slope)
+    scores.limit(basis)
+    return scores
 
 
-class OneStep(NamedTuple):
+class Trials(NamedTuple):
     """Where one Newton step with each of some candidates leads."""
 
     values: Array  # the criterion (t,)
     coefs: Array  # coefficients in the basis that has the candidate's column as well (t, Q, p + 1)
-    columns: Array  # kernel columns of the candidates (n, t)
+    columns: Array | None  # kernel columns of the candidates (n, t), where rows are held
 
 
 def one_step(
-    fitted: Fitted, basis: NewtonBasis, columns: KernelColumns, found: NewtonScores, chosen: Array
-) -> OneStep:
+    spanned: Spanned, fitted: Fitted, basis: NewtonBasis, scores: NewtonScores, chosen: Array
+) -> Trials:
     """Criterion (6) after one Newton step with each of these candidates, and where it leads."""
-    n, n_outputs = fitted.scores.shape
-    q, p = basis.size, fitted.coef.shape[1]
-    problem, steps = fitted.problem, found.steps(chosen)
-    shift = -fitted.solve(fitted.gradient.ravel())
-    moved = shift[:, None] - np.einsum("ami,mi->am", found.solved[:, chosen], steps)
-    moved = fitted.coef[:, :, None] + moved.reshape(n_outputs, p, chosen.size)
-    K = columns.column(found.points[chosen])
-    side_by_side = moved.transpose(2, 0, 1).reshape(chosen.size * n_outputs, p)
-    spanned = problem.design.scores(side_by_side)
-    scores = spanned.T.reshape(chosen.size, n_outputs, n) + K[:n].T[:, None] * steps[:, :, None]
-    losses = problem.loss.value(problem.margins.margin(scores.transpose(0, 2, 1)))
-    coefs = np.empty((chosen.size, n_outputs, p + 1))
+    xp, (n_outputs, p) = array_namespace(chosen), fitted.coef.shape
+    q, t, steps = basis.size, int(chosen.shape[0]), scores.steps(chosen)
+    shift = -fitted.solve(xp.reshape(fitted.gradient, (-1,)))
+    solved = xp.permute_dims(xp.take(scores.solved, chosen, axis=1), (1, 0, 2))  # (t, Qp, Q)
+    change = shift[None, :] - xp.matmul(solved, steps[:, :, None])[:, :, 0]
+    coefs = fitted.coef[None, :, :] + xp.reshape(change, (t, n_outputs, p))
+    places = xp.take(scores.places, chosen)
+    columns = basis.kernel_values(places) if basis.pool.complete else None
+    own = KernelColumns(basis.kernel, None if basis.pool.complete else basis.right(places))
+    side_by_side = xp.reshape(coefs, (t * n_outputs, p))
+    task = _Trials(fitted.point, own, columns, side_by_side, steps)
+    losses = moved(spanned.reduce(task)["losses"], steps)
     # the candidate's kernel column is part old basis, part new column
-    coefs[:, :, :q] = moved[:, :q].transpose(2, 0, 1) + steps[:, :, None] * found.at[chosen, None]
-    coefs[:, :, q] = np.sqrt(found.power[chosen, None]) * steps
-    coefs[:, :, q + 1 :] = moved[:, q:].transpose(2, 0, 1)
-    norms = np.sum(coefs[:, :, : q + 1] ** 2, axis=(1, 2))
-    values = losses @ problem.weight + 0.5 * problem.penalty * norms
-    return OneStep(np.where(np.isfinite(values), values, np.inf), coefs, K)
+    old = coefs[:, :, :q] + steps[:, :, None] * xp.take(scores.at, chosen, axis=0)[:, None, :]
+    new = xp.sqrt(xp.take(scores.power, chosen))[:, None] * steps
+    norms = xp.sum(old * old, axis=(1, 2)) + xp.sum(new * new, axis=1)
+    values = losses + 0.5 * fitted.point.criterion.penalty * norms
+    coefs = xp.concat([old, new[:, :, None], coefs[:, :, q:]], axis=2)
+    return Trials(xp.where(xp.isfinite(values), values, xp.inf), coefs, columns)

@@ -1,0 +1,139 @@
+"""Criterion (6), or (8) with a zone, on a span; and what the truncated solvers do for it.
+
+All that this family takes from the solvers of the truncated likelihood is here: fits to losses that
+have kinks, and duality gaps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace, device, is_numpy_array
+
+from grayzone.numerics.designs import DenseDesign
+from grayzone.numerics.losses import TruncatedLogistic
+from grayzone.numerics.margins import Margins, ReferenceMargin
+from grayzone.solvers import Problem, certify, minimise
+from grayzone.solvers.greedy.span import Spanned
+from grayzone.solvers.truncated.by_blocks import Held, minimise_by_blocks, near_kink
+from grayzone.solvers.truncated.frame import Frame
+from grayzone.sources.labelled import Labelled, Rows
+from grayzone.sources.source import HeldSource, Sums
+
+Array = Any
+
+_WITH_KINKS = 1e-10  # duality gap, relative, where the loss has kinks
+MAX_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Criterion(Frame):
+    """Floors of the classes, penalty and intercept; small, for it travels with every task.
+
+    With ``reference`` the last of K > 2 classes has no function of its own.
+    """
+
+    reference: bool = False
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores per row."""
+        return super().n_outputs - int(self.reference)
+
+    @property
+    def kind(self) -> type[Margins]:
+        """Map from scores to margins."""
+        return ReferenceMargin if self.reference else super().kind
+
+    def on_span(self, rows: Rows, phi: Array) -> Problem:
+        """Return the part of the problem that rows with these columns are."""
+        margins, loss = rows.state("margins and losses", self, lambda: self._of_rows(rows))
+        design = DenseDesign(phi, self.fit_intercept)
+        return Problem(design, margins, loss, rows.weight, self.penalty)
+
+    def _of_rows(self, rows: Rows) -> tuple[Margins, TruncatedLogistic]:
+        problem = self.problem(replace(rows, X=rows.weight[:, None]))
+        return problem.margins, problem.loss
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """Multipliers of rows where the slopes of their losses do not tell them: near the kink."""
+
+    values: Array
+    numbers: Array | None = None  # of the rows, ascending; None is every row
+
+    def put(self, slope: Array, first: int) -> Array:
+        """Replace the slopes of some of consecutive rows from ``first`` on."""
+        if self.numbers is None:
+            return self.values
+        if self.numbers.shape[0] == 0:
+            return slope
+        xp = array_namespace(slope)
+        rows = first + xp.arange(slope.shape[0], dtype=xp.int64, device=device(slope))
+        place = xp.searchsorted(self.numbers, rows)
+        place = xp.clip(place, max=self.numbers.shape[0] - 1)
+        own = xp.take(self.values, place)
+        return xp.where(xp.take(self.numbers, place) == rows, own, slope)
+
+
+class Minimum(NamedTuple):
+    """The optimum on a span, where losses have kinks."""
+
+    coef: Array
+    multipliers: Multipliers
+    gap: float  # relative
+
+
+def minimise_with_kinks(spanned: Spanned, criterion: Criterion, start: Array) -> Minimum:
+    """Minimise over the functions of a span."""
+    options: dict[str, Any] = {"tol": _WITH_KINKS, "max_iter": MAX_STEPS, "start": start}
+    rows = spanned.labelled.held
+    if rows is not None and is_numpy_array(rows.weight):
+        problem = criterion.on_span(rows, spanned.span.columns(rows))
+        known = minimise(problem, "auto", **options)
+        return Minimum(known.coef, Multipliers(known.multipliers), known.certificate.relative)
+    linear = _linear(spanned)
+    solution = minimise_by_blocks(linear, criterion, **options)
+    xp, place = array_namespace(solution.coef), device(solution.coef)
+    if solution.held is None or solution.near is None:
+        none = xp.zeros(0, dtype=xp.float64, device=place)
+        return Minimum(solution.coef, Multipliers(none, xp.astype(none, xp.int64)), solution.gap)
+    numbers = xp.concat(linear.reduce(_Near(criterion, solution.held))["numbers"])
+    return Minimum(solution.coef, Multipliers(solution.near, numbers), solution.gap)
+
+
+def gap_without_kinks(spanned: Spanned, criterion: Criterion, coef: Array) -> float:
+    """Relative duality gap of coefficients among all functions of a span."""
+    if not coef.shape[1]:
+        return 0.0
+    rows = spanned.labelled.held
+    if rows is None:
+        # no step at all: where there are no kinks this is the certificate of the start
+        options: dict[str, Any] = {"tol": _WITH_KINKS, "max_iter": 0, "start": coef}
+        return minimise_by_blocks(_linear(spanned), criterion, **options).gap
+    problem = criterion.on_span(rows, spanned.span.columns(rows))
+    scores = problem.design.scores(coef)
+    slope = problem.loss.slope(problem.margins.margin(scores))
+    return certify(problem, coef, scores, slope).relative
+
+
+def _linear(spanned: Spanned) -> Any:
+    linear: Labelled = spanned.linear()
+    if linear.held is None:
+        return linear
+    rows = linear.held
+    return replace(linear, source=HeldSource(rows.X, rows.codes, rows.weight))
+
+
+@dataclass(frozen=True)
+class _Near:
+    """Numbers of the rows that a solve held."""
+
+    criterion: Criterion
+    held: Held
+
+    def __call__(self, rows: Rows) -> Sums:
+        near = near_kink(self.criterion.problem(rows), self.held)
+        return {"numbers": [rows.first + array_namespace(near).nonzero(near)[0]]}

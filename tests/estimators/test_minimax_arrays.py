@@ -27,6 +27,10 @@ from grayzone.sources.distinct import row_groups
 EQUAL = {"rtol": 1e-8, "atol": 1e-10}
 
 
+def machine(**options):
+    return MinimaxProbabilityMachine(**{"random_state": 0, **options})
+
+
 def inner_products(A, B):
     return A @ B.T
 
@@ -99,10 +103,8 @@ def assert_same(found, expected, X, there):
 def test_all_kernels_and_options_give_the_numbers_of_numpy(rows, there, options, weighted):
     X, y, weight = rows
     weight = weight if weighted else None
-    expected = MinimaxProbabilityMachine(**options).fit(X, y, weight)
-    found = MinimaxProbabilityMachine(**options).fit(
-        there(X), there(y), None if weight is None else there(weight)
-    )
+    expected = machine(**options).fit(X, y, weight)
+    found = machine(**options).fit(there(X), there(y), None if weight is None else there(weight))
     assert_same(found, expected, X, there)
 
 
@@ -113,9 +115,9 @@ def test_a_precomputed_kernel_is_read_as_numpy_reads_it(rows, there, weighted):
     K = K + 1e-9 * np.random.default_rng(0).normal(size=K.shape)  # not quite symmetric
     K = K + np.diag(np.full(len(K), 1e-6))
     weight = weight if weighted else None
-    expected = MinimaxProbabilityMachine(kernel="precomputed").fit(K, y, weight)
+    expected = machine(kernel="precomputed").fit(K, y, weight)
     given = there(K)
-    found = MinimaxProbabilityMachine(kernel="precomputed").fit(
+    found = machine(kernel="precomputed").fit(
         given, there(y), None if weight is None else there(weight)
     )
     assert_same(found, expected, K, there)
@@ -126,9 +128,7 @@ def test_a_precomputed_kernel_is_read_as_numpy_reads_it(rows, there, weighted):
 def test_a_precomputed_kernel_has_to_be_symmetric(rows, there):
     X, y, _ = rows
     with pytest.raises(ValueError, match="has to be symmetric"):
-        MinimaxProbabilityMachine(kernel="precomputed").fit(
-            there(X[:30] @ X[1:31].T), there(y[:30])
-        )
+        machine(kernel="precomputed").fit(there(X[:30] @ X[1:31].T), there(y[:30]))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -136,9 +136,9 @@ def test_a_precomputed_kernel_has_to_be_symmetric(rows, there):
 def test_covariances_may_be_decomposed_on_the_device(rows, there, kernel, costs, monkeypatch):
     X, y, _ = rows
     options = {"kernel": kernel, "costs": costs}
-    expected = MinimaxProbabilityMachine(**options).fit(X, y)
+    expected = machine(**options).fit(X, y)
     monkeypatch.setattr(minimax, "_DECOMPOSED_HERE", 0)
-    assert_same(MinimaxProbabilityMachine(**options).fit(there(X), there(y)), expected, X, there)
+    assert_same(machine(**options).fit(there(X), there(y)), expected, X, there)
 
 
 @pytest.mark.parametrize("decomposed_here", [0, 512])
@@ -161,8 +161,8 @@ def test_singular_covariances(there, case, decomposed_here, monkeypatch):
     with warnings.catch_warnings():
         if case == "one mean":
             warnings.filterwarnings("ignore", message="The classes have the same mean")
-        expected = MinimaxProbabilityMachine(**options).fit(X, y)
-        found = MinimaxProbabilityMachine(**options).fit(there(X), there(y))
+        expected = machine(**options).fit(X, y)
+        found = machine(**options).fit(there(X), there(y))
     np.testing.assert_allclose(as_numpy(found.class_bounds_), expected.class_bounds_, rtol=1e-12)
     np.testing.assert_allclose(as_numpy(found.coef_), expected.coef_, **EQUAL)
     np.testing.assert_array_equal(as_numpy(found.predict(there(X))), expected.predict(X))
@@ -173,8 +173,8 @@ def test_rows_without_any_variance(there, decomposed_here, monkeypatch):
     monkeypatch.setattr(minimax, "_DECOMPOSED_HERE", decomposed_here)
     X, y = np.repeat([[0.0, 1.0], [3.0, 1.0]], 3, axis=0), np.repeat([0, 1], 3)
     options = {"covariance_reg": 0.0, "cv": None}
-    found = MinimaxProbabilityMachine(**options).fit(there(X), there(y))
-    expected = MinimaxProbabilityMachine(**options).fit(X, y)
+    found = machine(**options).fit(there(X), there(y))
+    expected = machine(**options).fit(X, y)
     assert found.accuracy_bound_ == expected.accuracy_bound_ == 1.0
     np.testing.assert_array_equal(as_numpy(found.coef_), expected.coef_)
 
@@ -182,7 +182,7 @@ def test_rows_without_any_variance(there, decomposed_here, monkeypatch):
 def test_a_kernel_that_is_zero_everywhere(there):
     X, y = np.zeros((8, 2)), np.repeat([0, 1], 4)
     with pytest.warns(UserWarning, match="same mean"):
-        found = MinimaxProbabilityMachine(kernel=inner_products, cv=None).fit(there(X), there(y))
+        found = machine(kernel=inner_products, cv=None).fit(there(X), there(y))
     assert found.accuracy_bound_ == 0.0
     assert not np.any(as_numpy(found.dual_coef_))
 
@@ -190,15 +190,15 @@ def test_a_kernel_that_is_zero_everywhere(there):
 def test_an_indefinite_kernel_is_told(there):
     K = np.array([[0.0, 1.0], [1.0, 0.0]]).repeat(2, axis=0).repeat(2, axis=1)
     with pytest.raises(ValueError, match="not positive semi-definite"):
-        MinimaxProbabilityMachine(kernel="precomputed").fit(there(K), there([0, 1, 0, 1]))
+        machine(kernel="precomputed").fit(there(K), there([0, 1, 0, 1]))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_single_precision_is_what_it_is_for_numpy(rows, there, kernel):
     X, y, _ = rows
     X = X.astype(np.float32)
-    expected = MinimaxProbabilityMachine(kernel=kernel).fit(X, y)
-    found = MinimaxProbabilityMachine(kernel=kernel).fit(there(X), there(y))
+    expected = machine(kernel=kernel).fit(X, y)
+    found = machine(kernel=kernel).fit(there(X), there(y))
     np.testing.assert_allclose(as_numpy(found.class_bounds_), expected.class_bounds_, **EQUAL)
     np.testing.assert_allclose(found.held_out_bound_, expected.held_out_bound_, rtol=1e-5)
     scores = as_numpy(found.decision_function(there(X)))
@@ -208,8 +208,8 @@ def test_single_precision_is_what_it_is_for_numpy(rows, there, kernel):
 
 def test_one_weight_for_all(rows, there):
     X, y, _ = rows
-    machine = MinimaxProbabilityMachine(cv=None)
-    coef = [as_numpy(machine.fit(there(X), there(y), w).coef_) for w in (None, 2.0)]
+    fitted = machine(cv=None)
+    coef = [as_numpy(fitted.fit(there(X), there(y), w).coef_) for w in (None, 2.0)]
     np.testing.assert_allclose(*coef, rtol=1e-10)
 
 
@@ -222,9 +222,9 @@ def test_one_weight_for_all(rows, there):
 def test_fitted_arrays_and_predictions_are_where_the_rows_are(rows, there, kernel):
     X, y, _ = rows
     X, y = there(X), there(y)
-    machine = MinimaxProbabilityMachine(kernel=kernel).fit(X, y)
-    arrays = [v for v in vars(machine).values() if hasattr(v, "shape")]
-    arrays += [machine.predict(X), machine.decision_function(X)]
+    fitted = machine(kernel=kernel).fit(X, y)
+    arrays = [v for v in vars(fitted).values() if hasattr(v, "shape")]
+    arrays += [fitted.predict(X), fitted.decision_function(X)]
     assert len(arrays) >= 7
     for values in arrays:
         assert array_namespace(values) == array_namespace(X)
@@ -234,28 +234,28 @@ def test_fitted_arrays_and_predictions_are_where_the_rows_are(rows, there, kerne
 def test_names_of_classes_stay_in_numpy(rows, there):
     X, y, _ = rows
     names = np.array(["bad", "good"])[y]
-    machine = MinimaxProbabilityMachine(required_bound={"good": 0.8}).fit(there(X), names)
-    expected = MinimaxProbabilityMachine(required_bound={"good": 0.8}).fit(X, names)
-    assert machine.classes_.tolist() == ["bad", "good"]
-    np.testing.assert_array_equal(machine.predict(there(X)), expected.predict(X))
+    fitted = machine(required_bound={"good": 0.8}).fit(there(X), names)
+    expected = machine(required_bound={"good": 0.8}).fit(X, names)
+    assert fitted.classes_.tolist() == ["bad", "good"]
+    np.testing.assert_array_equal(fitted.predict(there(X)), expected.predict(X))
 
 
 @pytest.mark.parametrize("method", ["predict", "decision_function"])
 def test_rows_of_another_place_are_an_error_that_names_the_method(rows, there, method):
     X, y, _ = rows
-    machine = MinimaxProbabilityMachine(cv=None).fit(there(X), there(y))
+    fitted = machine(cv=None).fit(there(X), there(y))
     with pytest.raises(ValueError, match=rf"MinimaxProbabilityMachine\.{method}\(\) must use"):
-        getattr(machine, method)(X)
-    machine = MinimaxProbabilityMachine(cv=None).fit(X, y)
+        getattr(fitted, method)(X)
+    fitted = machine(cv=None).fit(X, y)
     with pytest.raises(ValueError, match=rf"MinimaxProbabilityMachine\.{method}\(\) must use"):
-        getattr(machine, method)(there(X))
+        getattr(fitted, method)(there(X))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
 def test_models_move_there_and_back(rows, there, kernel):
     X, y, _ = rows
     X = X @ X.T if kernel == "precomputed" else X
-    expected = MinimaxProbabilityMachine(kernel=kernel).fit(X, y)
+    expected = machine(kernel=kernel).fit(X, y)
     moved = move_to(expected, there(X))
     scores = expected.decision_function(X)
     np.testing.assert_allclose(as_numpy(moved.decision_function(there(X))), scores, **EQUAL)
@@ -264,15 +264,13 @@ def test_models_move_there_and_back(rows, there, kernel):
 
 def test_fitted_models_can_be_shown_and_pickled(rows, there):
     X, y, _ = rows
-    machine = MinimaxProbabilityMachine(kernel="rbf").fit(there(X), there(y))
-    shown = machine._repr_html_()
+    fitted = machine(kernel="rbf").fit(there(X), there(y))
+    shown = fitted._repr_html_()
     assert "As fitted" in shown
     assert ">0, 1<" in shown
     if array_namespace(there(X)) is not array_api_strict:
-        again = pickle.loads(pickle.dumps(machine)).decision_function(there(X))
-        np.testing.assert_array_equal(
-            as_numpy(again), as_numpy(machine.decision_function(there(X)))
-        )
+        again = pickle.loads(pickle.dumps(fitted)).decision_function(there(X))
+        np.testing.assert_array_equal(as_numpy(again), as_numpy(fitted.decision_function(there(X))))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -291,8 +289,8 @@ def test_no_more_than_scalars_travel_in_a_search(rows, kernel, monkeypatch):
     counts = []
     for options in ({}, {"costs": {0: 5.0, 1: 1.0}}, {"required_bound": {1: 0.7}}):
         sizes.clear()
-        machine = MinimaxProbabilityMachine(kernel=kernel, **options)
-        machine.fit(torch.asarray(X), torch.asarray(y))
+        fitted = machine(kernel=kernel, **options)
+        fitted.fit(torch.asarray(X), torch.asarray(y))
         assert max(sizes) <= len(y)  # labels, hashes of rows; never rows
         counts.append(len(sizes))
     assert counts[0] == counts[1] == counts[2] < 40
@@ -303,9 +301,9 @@ def test_without_dispatch_arrays_become_numpys(rows, there):
     if array_namespace(there(X)) is array_api_strict:
         pytest.skip("does not become a NumPy array by itself")
     with config_context(array_api_dispatch=False):
-        machine = MinimaxProbabilityMachine().fit(there(X), there(y))
-        assert isinstance(machine.coef_, np.ndarray)
-        assert isinstance(machine.predict(there(X)), np.ndarray)
+        fitted = machine().fit(there(X), there(y))
+        assert isinstance(fitted.coef_, np.ndarray)
+        assert isinstance(fitted.predict(there(X)), np.ndarray)
 
 
 # ------------------------------------------------------------------------------------------
@@ -322,7 +320,7 @@ class ListSource(Source):
 
 def test_blocks_are_refused_with_what_to_use_instead():
     with pytest.raises(ValueError, match=r"takes no blocks.*ImportVectorMachine"):
-        MinimaxProbabilityMachine().fit(ListSource())
+        machine().fit(ListSource())
 
 
 @pytest.mark.parametrize("dispatch", [False, True])
@@ -330,7 +328,7 @@ def test_dask_arrays_are_refused_and_not_computed(dispatch):
     dask_array = pytest.importorskip("dask.array")
     X = dask_array.ones((8, 2)).map_blocks(lambda block: 1 / 0, dtype=float, meta=np.empty((0, 0)))
     with config_context(array_api_dispatch=dispatch), pytest.raises(ValueError, match="no blocks"):
-        MinimaxProbabilityMachine().fit(X, np.repeat([0, 1], 4))
+        machine().fit(X, np.repeat([0, 1], 4))
 
 
 # ------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 import inspect
 import pickle
 
+import array_api_strict
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from recording import Recording
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import NotFittedError
@@ -28,7 +30,8 @@ from test_minimax import (
 import grayzone.estimators.sparse_minimax as module
 from grayzone import MinimaxProbabilityMachine, SparseMinimaxProbabilityMachine
 from grayzone.numerics import threads
-from grayzone.solvers.training import label_rows
+from grayzone.sources.labelled import label
+from grayzone.sources.source import HeldSource
 
 
 def data(n=100, d=3, seed=0, noise=0.5):
@@ -132,7 +135,7 @@ def test_gradient_in_the_values_of_a_basis_is_that_of_differences(n_before, weig
     X, y = data(40)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, size=40) if weighted else None
     machine = SparseMinimaxProbabilityMachine(n_bases=5)
-    greedy = machine._greedy(X, label_rows(X, y, weight), slice(None), 0)
+    greedy = machine._greedy(label(HeldSource(X, y, weight)).held, 0)
     assert len(list(greedy.grow(n_before))) == n_before
     values = np.random.default_rng(2).normal(size=40) + (greedy.rows.codes == 1)
     plane, gradient = greedy._plane(values)
@@ -588,7 +591,7 @@ def test_folds_that_end_early_keep_their_last_scores():
     X, y = np.repeat([[0.0], [1.0]], 20, axis=0), np.repeat([0, 1], 20)
     new = np.linspace(-1.0, 2.0, 7)[:, None]
     machine = SparseMinimaxProbabilityMachine(n_bases=8)
-    greedy = machine._greedy(X, label_rows(X, y, None), slice(None), 0)
+    greedy = machine._greedy(label(HeldSource(X, y)).held, 0)
     path = greedy.scores_along(new, 8)
     ended = len(greedy.coefs)
     assert 1 <= ended < 8
@@ -617,16 +620,16 @@ def test_copies_are_never_split_between_training_and_held_out_rows(monkeypatch):
     X, y = rng.integers(3, size=(150, 3)).astype(float), rng.integers(2, size=150)
     seen, made, plain = [], [], SparseMinimaxProbabilityMachine._greedy
 
-    def spied_greedy(self, X, rows, part, seed):
-        greedy = plain(self, X, rows, part, seed)
+    def spied_greedy(self, rows, seed):
+        greedy = plain(self, rows, seed)
         along = greedy.scores_along
 
         def scores_along(held_out, n_bases):
             made.append(len(held_out))
-            trained = set(map(tuple, np.column_stack([X[part], rows.codes[part]]).tolist()))
-            rest = np.setdiff1d(np.arange(150), part)
+            trained = set(map(tuple, np.column_stack([rows.X, rows.codes]).tolist()))
+            rest = np.setdiff1d(np.arange(150), rows.places())
             np.testing.assert_array_equal(X[rest], held_out)
-            held = map(tuple, np.column_stack([held_out, rows.codes[rest]]).tolist())
+            held = map(tuple, np.column_stack([held_out, y[rest]]).tolist())
             seen.extend(row in trained for row in held)
             return along(held_out, n_bases)
 
@@ -993,3 +996,27 @@ def test_an_error_of_a_callback_leaves_the_estimator_as_it_was(machine, error):
     assert fitted.predict(X).shape == (100,)
     with pytest.raises(NotFittedError):
         machine.predict(X)
+
+
+def test_scikit_learns_monitor_records_the_score_after_each_basis():
+    callback = pytest.importorskip("sklearn.callback")
+    X, y = data()
+    monitor = callback.ScoringMonitor(scoring="accuracy")
+    machine = SparseMinimaxProbabilityMachine(6, cv=None, stopping=None, random_state=0)
+    machine.set_callbacks(monitor).fit(X, y)
+    recorded = [row["accuracy"] for row in monitor.get_logs().data]
+    assert len(recorded) == machine.n_iter_ == 6
+    assert recorded[-1] == machine.score(X, y)
+    fewer = fit(X, y, n_bases=3, cv=None, stopping=None, random_state=0)
+    assert recorded[2] == fewer.score(X, y)
+
+
+def test_arrays_that_are_to_stay_elsewhere_are_refused():
+    X, y = data()
+    fitted = fit(X, y, n_bases=2)
+    there = array_api_strict.asarray(X)
+    with config_context(array_api_dispatch=True):
+        with pytest.raises(TypeError, match=r"computes with NumPy; got Array.*Minimax"):
+            fit(there, y)
+        with pytest.raises(TypeError, match=r"computes with NumPy; got Array.*Minimax"):
+            fitted.predict(there)

@@ -459,7 +459,6 @@ def test_too_little_memory_is_an_error_before_anything_is_computed(case, library
         raise AssertionError("kernel values before the memory was planned")
 
     monkeypatch.setattr(Kernel, "between", too_late)
-    monkeypatch.setattr(Kernel, "_between_elsewhere", too_late)
     estimator = fit_in(library, TruncatedLogisticRegression(), X, y).set_params(kernel="rbf")
     before = vars(estimator).copy()
     with pytest.raises(MemoryError) as caught:

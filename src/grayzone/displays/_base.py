@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -14,6 +14,7 @@ from grayzone.numerics.checks import as_numpy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 Zone = tuple[float, float]
 
@@ -21,6 +22,56 @@ MUTED = "0.45"  # grey of everything that is not the curve itself
 
 # Beyond so many points, matplotlib takes seconds to find the best place for a legend.
 _MANY_POINTS = 20_000
+
+
+class Display:
+    """Numbers that can be drawn, as often as one likes.
+
+    A subclass computes them in ``from_estimator`` and in another constructor, for numbers that the
+    caller has; both begin with ``_begin`` and end with ``plot``. It says in ``_draw`` what there is
+    to see.
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+    name: str | None
+
+    @classmethod
+    def _begin(cls, constructor: str, *estimators: Any) -> None:
+        """Check first that anything can be drawn, and that an estimator is fitted."""
+        pyplot(f"{cls.__name__}.{constructor}")
+        for estimator in estimators:
+            check_is_fitted(estimator)
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw what the display holds.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        name : str, default=None
+            Name in the legend; by default that of the display.
+        **kwargs : dict
+            Passed to matplotlib for the main thing that is drawn, as by the constructors.
+
+        Returns
+        -------
+        display : Display
+            The object itself.
+        """
+        self.ax_ = axes_for(ax, f"{type(self).__name__}.plot")
+        self.figure_ = self.ax_.figure
+        self._draw(self.ax_, name or self.name, kwargs)
+        self._add_legend(self.ax_, alone=ax is None)
+        return self
+
+    def _draw(self, ax: Axes, name: str | None, style: dict[str, Any]) -> None:
+        """Draw everything but the legend; ``style`` is that of the main thing."""
+        raise NotImplementedError
+
+    def _add_legend(self, ax: Axes, *, alone: bool) -> None:
+        legend(ax)
 
 
 def pyplot(caller: str) -> Any:
@@ -59,9 +110,13 @@ def once(ax: Axes, label: str) -> str:
     return "_nolegend_" if label in ax.get_legend_handles_labels()[1] else label
 
 
+def name_of(estimator: Any, name: str | None) -> str:
+    """Return the name that is given, or that of the estimator's class."""
+    return type(estimator).__name__ if name is None else name
+
+
 def positive_response(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Return the probability of the positive class, and its label."""
-    check_is_fitted(estimator)
     classes = as_numpy(estimator.classes_)
     if len(classes) != 2:
         raise ValueError(
@@ -84,6 +139,17 @@ def fitted(estimator: Any, attribute: str, default: Any) -> Any:
         else:
             estimator = getattr(estimator, "best_estimator_", None)
     return default
+
+
+def fitted_by_minimax(estimator: Any, attribute: str) -> Any:
+    """Find an attribute that only sparse minimax machines have."""
+    value = fitted(estimator, attribute, None)
+    if value is None:
+        raise ValueError(
+            f"{type(estimator).__name__} has no {attribute}; this display is for "
+            "SparseMinimaxProbabilityMachine."
+        )
+    return value
 
 
 def fitted_costs(estimator: Any) -> Costs:

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_is_fitted
 
-from grayzone.displays._base import axes_for, fitted, legend, pyplot
+from grayzone.displays._base import Display, fitted, fitted_by_minimax, name_of
 from grayzone.numerics.checks import Floats, as_amounts, as_numpy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
 
-class BoundPathDisplay:
+class BoundPathDisplay(Display):
     r"""Accuracy bound of a sparse minimax machine against the number of its bases.
 
     Figures 1 and 2 of Strohmann et al. [1]_. The solid line is :math:`\Omega` on the training data,
@@ -79,8 +77,6 @@ class BoundPathDisplay:
     >>> plt.close(display.figure_)
     """
 
-    ax_: Axes
-    figure_: Figure | SubFigure
     line_: Line2D
     held_out_line_: Line2D | None
     point_: Line2D | None
@@ -136,14 +132,8 @@ class BoundPathDisplay:
         display : BoundPathDisplay
             What was drawn.
         """
-        pyplot(f"{cls.__name__}.from_estimator")
-        check_is_fitted(estimator)
-        path = fitted(estimator, "bound_path_", None)
-        if path is None:
-            raise ValueError(
-                f"{type(estimator).__name__} has no bound_path_; this display is for "
-                "SparseMinimaxProbabilityMachine."
-            )
+        cls._begin("from_estimator", estimator)
+        path = fitted_by_minimax(estimator, "bound_path_")
         if (X is None) != (y is None):
             raise ValueError("The accuracy takes both X and y; got only one of them.")
         accuracy = None
@@ -155,7 +145,7 @@ class BoundPathDisplay:
             path,
             held_out_path=fitted(estimator, "held_out_path_", None),
             accuracy=accuracy,
-            name=type(estimator).__name__ if name is None else name,
+            name=name_of(estimator, name),
             ax=ax,
             **kwargs,
         )
@@ -193,7 +183,7 @@ class BoundPathDisplay:
         display : BoundPathDisplay
             What was drawn.
         """
-        pyplot(f"{cls.__name__}.from_paths")
+        cls._begin("from_paths")
         if accuracy is not None:
             accuracy = as_amounts(accuracy, "accuracy")
             accuracy = float(accuracy) if accuracy.ndim == 0 else _as_path(accuracy, "accuracy")
@@ -207,34 +197,12 @@ class BoundPathDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the lines.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        name : str, default=None
-            Name of the machine; by default that of the display.
-        **kwargs : dict
-            Passed to matplotlib's `plot` for the bound on the training data; the other lines have
-            its colour.
-
-        Returns
-        -------
-        display : BoundPathDisplay
-            The object itself.
-        """
-        ax = self.ax_ = axes_for(ax, f"{type(self).__name__}.plot")
-        self.figure_ = ax.figure
-        name = name or self.name
-        style = {"label": rf"{name}, bound $\Omega$", **kwargs}
+    def _draw(self, ax: Axes, name: str | None, style: dict[str, Any]) -> None:
+        style = {"label": rf"{name}, bound $\Omega$", **style}
         (self.line_,) = ax.plot(_numbers(self.bound_path), self.bound_path, **style)
         self._plot_held_out(ax, name)
         self._plot_accuracy(ax, name)
         ax.set(xlabel="Number of bases", ylabel="Accuracy and its bounds")
-        legend(ax)
-        return self
 
     def _plot_held_out(self, ax: Axes, name: str | None) -> None:
         self.held_out_line_ = self.point_ = None

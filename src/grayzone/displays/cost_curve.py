@@ -11,14 +11,13 @@ from grayzone.decision.costs import Costs
 from grayzone.decision.zones import binary_zone
 from grayzone.displays._base import (
     MUTED,
+    Display,
     Zone,
-    axes_for,
     fitted,
     fitted_costs,
-    legend,
+    name_of,
     once,
     positive_response,
-    pyplot,
     shade,
 )
 from grayzone.metrics.curves import cost_curve
@@ -27,11 +26,10 @@ from grayzone.numerics.checks import Array, Floats, is_auto
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
 
-class CostCurveDisplay:
+class CostCurveDisplay(Display):
     r"""Mean cost of two-class decisions against the decision threshold.
 
     Figure 1 of Hérault & Grandvalet (2007). The curve is exact: it has a step at every
@@ -82,8 +80,6 @@ class CostCurveDisplay:
     >>> plt.close(display.figure_)
     """
 
-    ax_: Axes
-    figure_: Figure | SubFigure
     line_: Line2D
     threshold_line_: Line2D | None
     zone_patch_: Any
@@ -151,7 +147,7 @@ class CostCurveDisplay:
         display : CostCurveDisplay
             What was drawn.
         """
-        pyplot(f"{cls.__name__}.from_estimator")
+        cls._begin("from_estimator", estimator)
         proba, pos_label = positive_response(estimator, X)
         if is_auto(threshold):
             threshold = fitted(estimator, "threshold_", "auto")
@@ -163,7 +159,7 @@ class CostCurveDisplay:
             zone=fitted(estimator, "zone_", None) if is_auto(zone) else zone,
             sample_weight=sample_weight,
             pos_label=pos_label,
-            name=type(estimator).__name__ if name is None else name,
+            name=name_of(estimator, name),
             ax=ax,
             **kwargs,
         )
@@ -213,7 +209,7 @@ class CostCurveDisplay:
         display : CostCurveDisplay
             What was drawn.
         """
-        pyplot(f"{cls.__name__}.from_predictions")
+        cls._begin("from_predictions")
         curve = cost_curve(
             y_true, y_proba, costs=costs, sample_weight=sample_weight, pos_label=pos_label
         )
@@ -231,25 +227,7 @@ class CostCurveDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the curve.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        name : str, default=None
-            Name of the curve; by default that of the display.
-        **kwargs : dict
-            Passed to matplotlib's `plot` for the curve.
-
-        Returns
-        -------
-        display : CostCurveDisplay
-            The object itself.
-        """
-        ax = self.ax_ = axes_for(ax, f"{type(self).__name__}.plot")
-        self.figure_ = ax.figure
+    def _draw(self, ax: Axes, name: str | None, style: dict[str, Any]) -> None:
         self.zone_patch_ = shade(ax, self.zone)
         self.threshold_line_ = None
         if self.threshold is not None:
@@ -258,8 +236,6 @@ class CostCurveDisplay:
                 self.threshold, color=MUTED, linestyle="--", linewidth=1.2, label=label
             )
         # A step holds up to and including its threshold: rule (1) decides with p >= t.
-        style = {"drawstyle": "steps-pre", "label": name or self.name, **kwargs}
+        style = {"drawstyle": "steps-pre", "label": name, **style}
         (self.line_,) = ax.plot(self.thresholds, self.mean_cost, **style)
         ax.set(xlabel="Decision threshold", ylabel="Mean cost", xlim=(0, 1))
-        legend(ax)
-        return self

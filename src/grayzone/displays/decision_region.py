@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import scipy.sparse as sp
-from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
 from numpy.typing import ArrayLike, NDArray
-from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import check_is_fitted
 
-from grayzone.decision import action_costs, reject_costs
-from grayzone.decision.costs import Costs, class_prior, cost_matrix, has_threshold, threshold_of
-from grayzone.displays._base import MUTED, Zone, axes_for, fitted, legend, once, pyplot
-from grayzone.estimators.bayes import BayesDecisionClassifier
-from grayzone.numerics.checks import (
-    Array,
-    Floats,
-    as_labels,
-    as_numpy,
-    as_probabilities,
-    check_integer,
-    check_number,
-    encode_labels,
-    is_auto,
-    is_real,
-    listed,
+from grayzone.decision import reject_costs
+from grayzone.decision.costs import Costs, class_prior, cost_matrix
+from grayzone.displays._base import MUTED, Display, Zone, fitted, legend, once
+from grayzone.displays._region_checks import (
+    axis_labels,
+    checked_grid,
+    checked_levels,
+    column_labels,
+    grid_around,
+    in_form_of,
+    probabilities_on,
+    row_labels,
+    two_features,
 )
+from grayzone.displays._region_decisions import (
+    Rule,
+    decisions_of,
+    faithful_range,
+    margins,
+    reference_costs,
+    spanning_rows,
+)
+from grayzone.numerics.checks import Array, Floats, as_labels, check_integer, is_auto
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.contour import QuadContourSet
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
 # The palette of Okabe & Ito, distinct to readers with any colour vision; markers for print. As
@@ -45,11 +45,8 @@ _REFERENCE = "#882255"
 _NO_LINE = np.empty((0, 2))
 _TINT = 0.16  # opacity of the regions: light enough for points to stand out
 
-# Share of the cost of an error by which a decision may seem wrong and still be a tie.
-_TIE = 1e-6
 
-
-class DecisionRegionDisplay:
+class DecisionRegionDisplay(Display):
     """Decision boundary and probabilities of a classifier of two features.
 
     Figures 3 and 4 of Zhu & Hastie [1]_. The solid line is where the decision changes, dashed
@@ -139,8 +136,6 @@ class DecisionRegionDisplay:
     >>> plt.close(display.figure_)
     """
 
-    ax_: Axes
-    figure_: Figure | SubFigure
     boundary_: Line2D
     contours_: Line2D
     reference_: Line2D | None
@@ -257,39 +252,40 @@ class DecisionRegionDisplay:
         for contours of its limits, ``levels=estimator.zone_``; the legend says so if others are
         drawn.
         """
-        pyplot(f"{cls.__name__}.from_estimator")
-        check_is_fitted(estimator)
+        cls._begin("from_estimator", estimator)
         if not hasattr(estimator, "predict_proba"):
             raise TypeError(
                 f"{cls.__name__} needs a classifier with predict_proba, which "
                 f"{type(estimator).__name__} lacks; "
                 "sklearn.calibration.CalibratedClassifierCV can provide it."
             )
-        rows = _two_features(X, "X")
-        xx0, xx1 = _grid(rows, check_integer("grid_resolution", grid_resolution, least=2), eps)
-        nodes = _in_form_of(X, np.column_stack([xx0.ravel(), xx1.ravel()]))
+        rows = two_features(X, "X")
+        xx0, xx1 = grid_around(
+            rows, check_integer("grid_resolution", grid_resolution, least=2), eps
+        )
+        nodes = in_form_of(X, np.column_stack([xx0.ravel(), xx1.ravel()]))
         classes = as_labels(estimator.classes_, "classes_")
-        proba = _probabilities(estimator.predict_proba(nodes), xx0.shape, "predict_proba")
-        rule, expected = _decisions(estimator, nodes, proba, classes)
+        proba = probabilities_on(estimator.predict_proba(nodes), xx0.shape, "predict_proba")
+        rule, expected = decisions_of(estimator, nodes, proba, classes)
         points_name = "marked points"
         if is_auto(points):
-            points, points_name = _spanning_rows(estimator)
+            points, points_name = spanning_rows(estimator)
         display = cls(
             xx0=xx0,
             xx1=xx1,
             proba=proba.reshape(*xx0.shape, -1),
             expected_costs=expected.reshape(*xx0.shape, -1),
             classes=classes,
-            levels=_levels(levels),
-            zone=_faithful(fitted(estimator, "zone_", None)),
-            reference_costs=_reference_costs(reference, xx0, xx1, rule),
+            levels=checked_levels(levels),
+            zone=faithful_range(fitted(estimator, "zone_", None)),
+            reference_costs=reference_costs(reference, xx0, xx1, rule),
             X=None if y is None else rows,
-            y=None if y is None else _labels(y, rows, classes),
-            points=None if points is None else _two_features(points, "points"),
+            y=None if y is None else row_labels(y, rows, classes),
+            points=None if points is None else two_features(points, "points"),
             points_name=points_name,
             regions=regions,
             name=rule.name if name is None else name,
-            **_axis_labels(X),
+            **axis_labels(X),
         )
         return display.plot(ax=ax, **kwargs)
 
@@ -370,54 +366,35 @@ class DecisionRegionDisplay:
         ('decision boundary', (50, 50, 3))
         >>> plt.close(display.figure_)
         """
-        pyplot(f"{cls.__name__}.from_predictions")
-        xx0, xx1 = _checked_grid(xx0, xx1)
-        flat = _probabilities(proba, xx0.shape, "proba")
+        cls._begin("from_predictions")
+        xx0, xx1 = checked_grid(xx0, xx1)
+        flat = probabilities_on(proba, xx0.shape, "proba")
         if (X is None) != (y is None):
             raise ValueError("X and y must be given together: rows are coloured by their labels.")
-        rows = None if X is None else _two_features(X, "X")
-        labels = _class_labels(classes, y, flat.shape[1])
-        known = None if y is None else _labels(y, rows, labels)
+        rows = None if X is None else two_features(X, "X")
+        labels = column_labels(classes, y, flat.shape[1])
+        known = None if y is None else row_labels(y, rows, labels)
         prior = None if known is None else class_prior(known, labels)
         rejection = None if reject_cost is None else reject_costs(reject_cost, labels)
-        rule = _Rule(cost_matrix(costs, labels, prior), rejection)
+        rule = Rule(cost_matrix(costs, labels, prior), rejection)
         display = cls(
             xx0=xx0,
             xx1=xx1,
             proba=flat.reshape(*xx0.shape, -1),
             expected_costs=rule.expected(flat).reshape(*xx0.shape, -1),
             classes=labels,
-            levels=_levels(levels),
-            reference_costs=_reference_costs(reference, xx0, xx1, rule),
+            levels=checked_levels(levels),
+            reference_costs=reference_costs(reference, xx0, xx1, rule),
             X=rows,
             y=known,
-            points=None if points is None else _two_features(points, "points"),
+            points=None if points is None else two_features(points, "points"),
             regions=regions,
             name=rule.name if name is None else name,
-            **_axis_labels(X),
+            **axis_labels(X),
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw regions, rows, lines and marks.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        name : str, default=None
-            Name of the solid line; by default that of the display.
-        **kwargs : dict
-            Passed to matplotlib's `plot` for the solid line.
-
-        Returns
-        -------
-        display : DecisionRegionDisplay
-            The object itself.
-        """
-        shared = ax is not None
-        ax = self.ax_ = axes_for(ax, f"{type(self).__name__}.plot")
-        self.figure_ = ax.figure
+    def _draw(self, ax: Axes, name: str | None, style: dict[str, Any]) -> None:
         ax.set(
             xlabel=self.xlabel,
             ylabel=self.ylabel,
@@ -428,18 +405,19 @@ class DecisionRegionDisplay:
         self.regions_ = self._draw_regions(ax) if self.regions else []
         self.points_ = self._draw_points(ax)
         self.contours_ = self._draw_contours(ax)
-        style = {"linewidth": 2.0, "label": name or self.name, **kwargs}
+        style = {"linewidth": 2.0, "label": name, **style}
         self.boundary_ = _draw_line(ax, self._boundary(self.expected_costs), **style)
         self.reference_ = None
         if self.reference_costs is not None:
             style = {"color": _REFERENCE, "linewidth": 1.8, "linestyle": (0, (6, 1.5, 1, 1.5))}
             line = self._boundary(self.reference_costs)
             self.reference_ = _draw_line(ax, line, label=once(ax, "reference boundary"), **style)
-        if shared:
-            legend(ax)
-        else:  # a figure that makes room beside the plot, which is full
+
+    def _add_legend(self, ax: Axes, *, alone: bool) -> None:
+        if alone:  # a figure that makes room beside the plot, which is full
             ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize="small", frameon=False)
-        return self
+        else:
+            legend(ax)
 
     def _draw_rows(self, ax: Axes) -> list[Line2D]:
         if self.X is None or self.y is None:
@@ -460,7 +438,7 @@ class DecisionRegionDisplay:
 
     def _draw_regions(self, ax: Axes) -> list[QuadContourSet]:
         regions = []
-        for k, margin in enumerate(_margins(self.expected_costs)):
+        for k, margin in enumerate(margins(self.expected_costs)):
             decides = k < len(self.classes)
             color = _color(k) if decides else MUTED
             if margin.max() > 0:
@@ -505,7 +483,7 @@ class DecisionRegionDisplay:
         """Return the lines where the least of the costs changes."""
         boundary, tiny = _NO_LINE, 1e-9 * np.array([np.ptp(self.xx0), np.ptp(self.xx1)])
         # Every boundary has another action than the last on one of its sides.
-        for margin in _margins(costs)[:-1]:
+        for margin in margins(costs)[:-1]:
             line = self._contour(margin, 0.0)
             boundary = np.concatenate([boundary, _without(line, boundary, tiny)])
         return boundary
@@ -538,228 +516,6 @@ def _draw_line(ax: Axes, vertices: Floats, **style: Any) -> Line2D:
         style["label"] = "_nolegend_"
     (line,) = ax.plot(*vertices.T, **{"color": "black", **style})
     return line
-
-
-# ------------------------------------------------------------------------------------------
-# Decisions
-# ------------------------------------------------------------------------------------------
-
-
-class _Rule(NamedTuple):
-    """Costs to decide by: those of errors and, perhaps, of staying undecided."""
-
-    costs: Floats
-    reject_cost: Floats | None = None
-    known: bool = True  # whether decisions are known to follow from them
-
-    def expected(self, proba: Floats) -> Floats:
-        """Return what each action is expected to cost at each point."""
-        return as_numpy(action_costs(proba, self.costs, reject_cost=self.reject_cost))
-
-    @property
-    def name(self) -> str:
-        """Name of the line where the decision changes."""
-        binary = len(self.costs) == 2 and self.reject_cost is None
-        if not (self.known and binary and has_threshold(self.costs)):
-            return "decision boundary"
-        return f"decision boundary (p = {threshold_of(self.costs):.3g})"
-
-
-def _threshold_rule(threshold: float) -> _Rule:
-    """Return the costs, summing to one, that imply a threshold."""
-    return _Rule(np.array([[0.0, threshold], [1.0 - threshold, 0.0]]))
-
-
-def _decisions(
-    estimator: Any, nodes: Any, proba: Floats, classes: NDArray[Any]
-) -> tuple[_Rule, Floats]:
-    """Return the costs an estimator decides by, and those of each action at each point.
-
-    What `predict` says is what counts. If no costs lead to it, an action costs nothing where it
-    is taken and one elsewhere; the costs returned are then those of errors alike.
-    """
-    actions = as_labels(fitted(estimator, "actions_", classes), "actions_")
-    taken = encode_labels(as_labels(estimator.predict(nodes), "predict"), actions, "predict")
-    for rule in _candidates(estimator, proba, taken, classes):
-        expected = rule.expected(proba)
-        if taken.max() < expected.shape[1]:
-            chosen = np.take_along_axis(expected, taken[:, None], axis=1)[:, 0]
-            if np.max(chosen - expected.min(axis=1)) <= _TIE * np.max(rule.costs):
-                return rule, expected
-    return _Rule(1.0 - np.eye(len(classes)), known=False), 1.0 - np.eye(len(actions))[taken]
-
-
-def _candidates(
-    estimator: Any, proba: Floats, taken: NDArray[np.intp], classes: NDArray[Any]
-) -> Iterator[_Rule]:
-    """Yield rules by which an estimator might decide, the most explicit first."""
-    binary = len(classes) == 2
-    costs = fitted(estimator, "cost_matrix_", None)
-    if np.shape(costs) == (len(classes), len(classes)):
-        reject_cost = fitted(estimator, "reject_cost", None)
-        if reject_cost is not None:
-            reject_cost = reject_costs(reject_cost, classes)
-        yield _Rule(as_numpy(costs), reject_cost)
-    threshold = fitted(estimator, "threshold_", None)
-    if binary and is_real(threshold) and 0 <= threshold <= 1:
-        yield _threshold_rule(threshold)
-    yield _Rule(1.0 - np.eye(len(classes)))
-    if binary:
-        below = proba[taken == 0, 1].max(initial=0.0)
-        above = proba[taken == 1, 1].min(initial=1.0)
-        yield _threshold_rule((below + above) / 2)
-
-
-def _margins(costs: Floats) -> list[Floats]:
-    """Return by how much each action is cheaper than the best of the others, on the grid."""
-    others = [np.delete(costs, k, axis=-1).min(axis=-1) for k in range(costs.shape[-1])]
-    return [other - costs[..., k] for k, other in enumerate(others)]
-
-
-def _reference_costs(reference: Any, xx0: Floats, xx1: Floats, rule: _Rule) -> Floats | None:
-    """Return what each action is expected to cost by the reference, on the grid."""
-    if reference is None:
-        return None
-    if callable(reference):
-        reference = reference(np.column_stack([xx0.ravel(), xx1.ravel()]))
-    proba = _probabilities(reference, xx0.shape, "reference")
-    if proba.shape[1] != len(rule.costs):
-        raise ValueError(
-            f"reference stands for {proba.shape[1]} classes; expected {len(rule.costs)}."
-        )
-    return rule.expected(proba).reshape(*xx0.shape, -1)
-
-
-def _spanning_rows(estimator: Any) -> tuple[Any, str]:
-    """Return the rows that span the function of an estimator, if these are rows of X."""
-    names = {"import_vectors_": "import points", "support_vectors_": "support vectors"}
-    while estimator is not None:
-        for attribute, name in names.items():
-            rows = getattr(estimator, attribute, None)
-            if rows is not None and rows.shape[0] > 0:
-                return rows, name
-        if isinstance(estimator, Pipeline):
-            estimator = estimator.steps[0][1] if len(estimator.steps) == 1 else None
-        elif isinstance(estimator, BayesDecisionClassifier):
-            estimator = estimator.estimator_
-        else:
-            estimator = getattr(estimator, "best_estimator_", None)
-    return None, "marked points"
-
-
-def _faithful(zone: Any) -> Zone | None:
-    """Return the probabilities inside a zone of two classes, or below the caps of all of more."""
-    if zone is None:
-        return None
-    return zone if isinstance(zone, tuple) else (0.0, float(np.min(zone)))
-
-
-# ------------------------------------------------------------------------------------------
-# Checks
-# ------------------------------------------------------------------------------------------
-
-
-def _two_features(values: Any, name: str) -> Floats:
-    """Check rows of two features and return them as a dense array of floats."""
-    dense = values.toarray() if sp.issparse(values) else as_numpy(values)
-    rows = check_array(dense, dtype=np.float64, input_name=name)
-    if rows.shape[1] != 2:
-        raise ValueError(
-            f"{name} must have two features to be drawn in a plane; got shape {rows.shape}."
-        )
-    return rows
-
-
-def _grid(rows: Floats, resolution: int, eps: Any) -> tuple[Floats, Floats]:
-    """Return the two features on a grid that covers the rows and a little more."""
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    if is_auto(eps):
-        margin = 0.1 * (high - low)
-    elif check_number("eps", eps) >= 0:
-        margin = np.full(2, float(eps))
-    else:
-        raise ValueError(f"eps must be 'auto' or a finite number >= 0; got {eps!r}.")
-    margin[high + margin == low - margin] = 1.0  # a constant feature has no range
-    ends = zip(low - margin, high + margin, strict=True)
-    xx0, xx1 = np.meshgrid(*(np.linspace(*pair, resolution) for pair in ends))
-    return xx0, xx1
-
-
-def _checked_grid(xx0: Any, xx1: Any) -> tuple[Floats, Floats]:
-    first, second = (as_numpy(xx).astype(np.float64) for xx in (xx0, xx1))
-    if first.shape != second.shape or first.ndim != 2 or min(first.shape) < 2:
-        raise ValueError(
-            "xx0 and xx1 must have one shape, (n_rows, n_columns), both at least 2, as from "
-            f"numpy.meshgrid; got {first.shape} and {second.shape}."
-        )
-    if not min(np.ptp(first), np.ptp(second)) > 0:
-        raise ValueError("xx0 and xx1 must be finite, and neither may be the same everywhere.")
-    return first, second
-
-
-def _in_form_of(X: Any, nodes: Floats) -> Any:
-    """Return points of a grid as the kind of table or array that X is."""
-    if hasattr(X, "columns"):  # pandas and polars
-        return type(X)(dict(zip(X.columns, nodes.T, strict=True)))
-    if is_array_api_obj(X) and not is_numpy_array(X):
-        return array_namespace(X).asarray(nodes, dtype=X.dtype, device=device(X))
-    return nodes
-
-
-def _axis_labels(X: Any) -> dict[str, Any]:
-    """Return the names of two columns as labels of axes, if they have names."""
-    columns = getattr(X, "columns", None)
-    return {} if columns is None else {"xlabel": str(columns[0]), "ylabel": str(columns[1])}
-
-
-def _probabilities(values: Any, shape: tuple[int, ...], name: str) -> Floats:
-    """Check probabilities on a grid and return them with one row a point and a column a class."""
-    array = as_numpy(values)
-    n_nodes = shape[0] * shape[1]
-    if array.shape[:2] == shape:
-        array = array.reshape(n_nodes, *array.shape[2:])
-    if array.shape[:1] != (n_nodes,):
-        raise ValueError(
-            f"{name} has shape {array.shape}; expected the probabilities at the points of the "
-            f"grid of shape {shape}, {n_nodes} in all."
-        )
-    proba: Floats = as_probabilities(array, name).astype(np.float64)
-    if proba.min() < 0 or proba.max() > 1:
-        raise ValueError(
-            f"{name} must be probabilities, between 0 and 1; they range from {proba.min():g} "
-            f"to {proba.max():g}."
-        )
-    if proba.shape[1] < 2:
-        raise ValueError(f"{name} stands for one class only: there is nothing to decide.")
-    return proba
-
-
-def _levels(levels: Any) -> tuple[float, ...]:
-    checked = tuple(check_number("levels", level) for level in np.ravel(levels).tolist())
-    if not all(0 < level < 1 for level in checked):
-        raise ValueError(f"levels must be probabilities between 0 and 1; got {levels!r}.")
-    return checked
-
-
-def _class_labels(classes: Any, y: Any, n_classes: int) -> NDArray[Any]:
-    """Return the labels of the columns of probabilities."""
-    if classes is None:
-        classes = np.arange(n_classes) if y is None else np.unique(as_labels(y, "y"))
-    labels = as_labels(classes, "classes")
-    if len(labels) != n_classes:
-        raise ValueError(
-            f"proba stands for {n_classes} classes but there are {len(labels)} labels, "
-            f"{listed(labels)}; name the label of each column in classes."
-        )
-    return labels
-
-
-def _labels(y: Any, rows: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    """Check the labels of rows: one each, and all of them classes."""
-    labels = as_labels(y, "y")
-    check_consistent_length(rows, labels)
-    encode_labels(labels, classes, "y")
-    return labels
 
 
 def _color(k: int) -> str:

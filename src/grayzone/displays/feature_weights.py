@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
-from grayzone.displays._base import MUTED, axes_for, fitted, legend, once, pyplot
+from grayzone.displays._base import MUTED, Display, fitted_by_minimax, name_of, once
 from grayzone.numerics.checks import Floats, as_amounts, as_numpy, check_integer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.container import BarContainer
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
 Names = NDArray[np.str_]
 
 
-class FeatureWeightDisplay:
+class FeatureWeightDisplay(Display):
     """Weights of the features in the bases of a sparse minimax machine.
 
     Figure 3 of Strohmann et al. [1]_. A feature without weight has no say in any basis; the
@@ -79,8 +77,6 @@ class FeatureWeightDisplay:
     >>> plt.close(display.figure_)
     """
 
-    ax_: Axes
-    figure_: Figure | SubFigure
     bars_: BarContainer
     equal_line_: Line2D
     order_: NDArray[np.intp]
@@ -134,19 +130,13 @@ class FeatureWeightDisplay:
         display : FeatureWeightDisplay
             What was drawn.
         """
-        pyplot(f"{cls.__name__}.from_estimator")
-        check_is_fitted(estimator)
-        weights = fitted(estimator, "feature_weights_", None)
-        if weights is None:
-            raise ValueError(
-                f"{type(estimator).__name__} has no feature_weights_; this display is for "
-                "SparseMinimaxProbabilityMachine."
-            )
+        cls._begin("from_estimator", estimator)
+        weights = fitted_by_minimax(estimator, "feature_weights_")
         return cls.from_weights(
             weights,
             feature_names=_names_of(estimator) if feature_names is None else feature_names,
             max_features=max_features,
-            name=type(estimator).__name__ if name is None else name,
+            name=name_of(estimator, name),
             ax=ax,
             **kwargs,
         )
@@ -187,7 +177,7 @@ class FeatureWeightDisplay:
         display : FeatureWeightDisplay
             What was drawn.
         """
-        pyplot(f"{cls.__name__}.from_weights")
+        cls._begin("from_weights")
         heights = as_amounts(weights, "weights")
         if heights.ndim != 1 or not heights.size:
             raise ValueError(f"weights must have shape (n_features,); got shape {heights.shape}.")
@@ -206,30 +196,12 @@ class FeatureWeightDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the bars.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        name : str, default=None
-            Name of the bars; by default that of the display.
-        **kwargs : dict
-            Passed to matplotlib's `bar`.
-
-        Returns
-        -------
-        display : FeatureWeightDisplay
-            The object itself.
-        """
-        ax = self.ax_ = axes_for(ax, f"{type(self).__name__}.plot")
-        self.figure_ = ax.figure
+    def _draw(self, ax: Axes, name: str | None, style: dict[str, Any]) -> None:
         self.order_ = np.arange(self.weights.size)
         if self.max_features is not None:
             # stable, so that equal weights stay in the order of their features
             self.order_ = np.argsort(-self.weights, kind="stable")[: self.max_features]
-        style = {"label": name or self.name, "error_kw": {"elinewidth": 1.0}, **kwargs}
+        style = {"label": name, "error_kw": {"elinewidth": 1.0}, **style}
         if self.spread is not None:
             style.setdefault("yerr", self.spread[self.order_])
         places = np.arange(self.order_.size)
@@ -244,8 +216,6 @@ class FeatureWeightDisplay:
         self._name_features(ax, places)
         ax.set(ylabel="Weight")
         ax.set_ylim(bottom=0.0, auto=None)  # the top stays free for bars that are added
-        legend(ax)
-        return self
 
     def _name_features(self, ax: Axes, places: NDArray[np.intp]) -> None:
         ax.set_xlabel("Feature")

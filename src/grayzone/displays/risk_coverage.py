@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from grayzone.decision.costs import Costs
-from grayzone.displays._base import axes_for, fitted, fitted_costs, legend, pyplot
+from grayzone.displays._base import Display, fitted, fitted_costs, name_of
 from grayzone.metrics.curves import risk_coverage_curve
 from grayzone.numerics.checks import Array, Floats, as_numpy, is_auto
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
 # The risk of the very first rows decided is that of a handful of rows: the axis need not make room
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 _SMALL_COVERAGE = 0.05
 
 
-class RiskCoverageDisplay:
+class RiskCoverageDisplay(Display):
     """Mean cost of the decided rows against the share of rows decided.
 
     Rows are decided by Bayes' rule, the safest first, as the cost of abstention grows. A curve
@@ -71,8 +69,6 @@ class RiskCoverageDisplay:
     >>> plt.close(display.figure_)
     """
 
-    ax_: Axes
-    figure_: Figure | SubFigure
     line_: Line2D
     point_: Line2D | None
 
@@ -135,8 +131,7 @@ class RiskCoverageDisplay:
         display : RiskCoverageDisplay
             What was drawn.
         """
-        pyplot(f"{cls.__name__}.from_estimator")
-        check_is_fitted(estimator)
+        cls._begin("from_estimator", estimator)
         if is_auto(reject_cost):
             found = fitted(estimator, "reject_cost", None)
             reject_cost = found if isinstance(found, Real) else None
@@ -147,7 +142,7 @@ class RiskCoverageDisplay:
             reject_cost=reject_cost,
             sample_weight=sample_weight,
             labels=as_numpy(estimator.classes_),
-            name=type(estimator).__name__ if name is None else name,
+            name=name_of(estimator, name),
             ax=ax,
             **kwargs,
         )
@@ -194,7 +189,7 @@ class RiskCoverageDisplay:
         display : RiskCoverageDisplay
             What was drawn.
         """
-        pyplot(f"{cls.__name__}.from_predictions")
+        cls._begin("from_predictions")
         curve = risk_coverage_curve(
             y_true, y_proba, costs=costs, sample_weight=sample_weight, labels=labels
         )
@@ -207,26 +202,8 @@ class RiskCoverageDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the curve.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        name : str, default=None
-            Name of the curve; by default that of the display.
-        **kwargs : dict
-            Passed to matplotlib's `plot` for the curve.
-
-        Returns
-        -------
-        display : RiskCoverageDisplay
-            The object itself.
-        """
-        ax = self.ax_ = axes_for(ax, f"{type(self).__name__}.plot")
-        self.figure_ = ax.figure
-        (self.line_,) = ax.plot(self.coverage, self.risk, **{"label": name or self.name, **kwargs})
+    def _draw(self, ax: Axes, name: str | None, style: dict[str, Any]) -> None:
+        (self.line_,) = ax.plot(self.coverage, self.risk, **{"label": name, **style})
         self.point_ = None
         if self.reject_cost is not None:
             at = np.searchsorted(self.reject_costs, self.reject_cost, side="right") - 1
@@ -246,8 +223,6 @@ class RiskCoverageDisplay:
             xlim=(0, 1.02),
         )
         ax.set_ylim(0, _visible_risk(ax))
-        legend(ax)
-        return self
 
 
 def _visible_risk(ax: Axes) -> float | None:

@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike
 from grayzone.decision.zones import binary_zone
 from grayzone.displays._base import (
     MUTED,
+    Display,
     Zone,
-    axes_for,
     fitted,
-    legend,
+    name_of,
     once,
     positive_response,
-    pyplot,
     shade,
 )
 from grayzone.metrics.curves import ReliabilityBins, calibration_error, reliability_bins
@@ -25,11 +24,10 @@ from grayzone.numerics.checks import Array, is_auto
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
 
-class ZoneReliabilityDisplay:
+class ZoneReliabilityDisplay(Display):
     """Frequencies against probabilities, with the gray zone shaded.
 
     Inside the zone probabilities are meant to be frequencies, and the points should lie on the
@@ -82,8 +80,6 @@ class ZoneReliabilityDisplay:
     >>> plt.close(display.figure_)
     """
 
-    ax_: Axes
-    figure_: Figure | SubFigure
     line_: Line2D
     outside_line_: Line2D
     reference_line_: Line2D
@@ -151,7 +147,7 @@ class ZoneReliabilityDisplay:
         display : ZoneReliabilityDisplay
             What was drawn.
         """
-        pyplot(f"{cls.__name__}.from_estimator")
+        cls._begin("from_estimator", estimator)
         proba, pos_label = positive_response(estimator, X)
         if is_auto(zone):
             zone = fitted(estimator, "zone_", 1.0)
@@ -165,7 +161,7 @@ class ZoneReliabilityDisplay:
             strategy=strategy,
             sample_weight=sample_weight,
             pos_label=pos_label,
-            name=type(estimator).__name__ if name is None else name,
+            name=name_of(estimator, name),
             ax=ax,
             **kwargs,
         )
@@ -215,7 +211,7 @@ class ZoneReliabilityDisplay:
         display : ZoneReliabilityDisplay
             What was drawn.
         """
-        pyplot(f"{cls.__name__}.from_predictions")
+        cls._begin("from_predictions")
         truth, p = read_binary(y_true, y_proba, sample_weight, pos_label)
         low, high = binary_zone(zone, 0.5)
 
@@ -234,31 +230,13 @@ class ZoneReliabilityDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the diagram.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        name : str, default=None
-            Name of the curve; by default that of the display.
-        **kwargs : dict
-            Passed to matplotlib's `plot` for the points inside the zone.
-
-        Returns
-        -------
-        display : ZoneReliabilityDisplay
-            The object itself.
-        """
-        ax = self.ax_ = axes_for(ax, f"{type(self).__name__}.plot")
-        self.figure_ = ax.figure
+    def _draw(self, ax: Axes, name: str | None, style: dict[str, Any]) -> None:
         self.zone_patch_ = shade(ax, self.zone)
         (self.reference_line_,) = ax.plot(
             [0, 1], [0, 1], color=MUTED, linestyle=":", label=once(ax, "perfectly calibrated")
         )
         found = "no rows" if np.isnan(self.error) else f"error {self.error:.3f}"
-        style = {"marker": "o", "label": f"{name or self.name} ({found} in the zone)", **kwargs}
+        style = {"marker": "o", "label": f"{name} ({found} in the zone)", **style}
         (self.line_,) = ax.plot(self.inside.predicted, self.inside.observed, **style)
         below = np.searchsorted(self.outside.predicted, self.zone[0])
         (self.outside_line_,) = ax.plot(
@@ -278,5 +256,3 @@ class ZoneReliabilityDisplay:
             xlim=(-0.02, 1.02),
             ylim=(-0.02, 1.02),
         )
-        legend(ax)
-        return self

@@ -20,18 +20,19 @@ from grayzone.decision.costs import cost_matrix
 from grayzone.estimators._base import labels_at, rows_of
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
-from grayzone.numerics.backend import is_elsewhere, moved
+from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import all_or_nothing, as_numpy, check_choice, check_number
 from grayzone.numerics.designs import as_design
-from grayzone.numerics.kernels import NAMES
+from grayzone.numerics.kernels import NAMES, resolve_kernel
 from grayzone.numerics.moments import difference, mean_and_root, triangle
 from grayzone.numerics.pivoted import pivoted_columns
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.kernel.features import indefinite, pivoted_factor
 from grayzone.solvers.minimax.direction import Direction, Frontier, bound_of
 from grayzone.solvers.minimax.held_out import check_folds, held_out_folds, score_bounds
-from grayzone.solvers.training import Labelled, kernel_of, label_rows
-from grayzone.sources.open import check_same_place, refuse_blocks, validated
+from grayzone.solvers.training import check_kernel_matrix
+from grayzone.sources.labelled import Labelled, Rows
+from grayzone.sources.open import check_same_place, open_rows, refuse_blocks, validated
 
 Array = Any
 
@@ -111,11 +112,11 @@ def check_two_rows_each(rows: Labelled) -> None:
             f"{len(rows.classes)}: {rows.classes.tolist()}. For more of them wrap the machine in "
             "OneVsRestClassifier or OneVsOneClassifier of scikit-learn."
         )
-    counts = np.bincount(rows.codes, minlength=2)
-    if counts.min() < 2:
+    fewest = int(np.argmin(rows.counts))
+    if rows.counts[fewest] < 2:
         raise ValueError(
-            f"A covariance takes two rows of each class; class "
-            f"{rows.classes[int(np.argmin(counts))]!r} has {counts.min()}."
+            f"A covariance takes two rows of each class; class {rows.classes[fewest]!r} has "
+            f"{rows.counts[fewest]}."
         )
 
 
@@ -173,9 +174,10 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         A worst-case accuracy that one class is given, below 1; that of the other is then maximised.
         Not together with ``costs``.
     cv : int, cross-validation generator, iterable or None, default=3
-        Folds for ``held_out_bound_``; None leaves it out. An integer is that many folds of distinct
-        rows, by class: no row is held out of a fit that has seen its copy.
-    random_state : int, RandomState instance or None, default=0
+        Folds whose rows are held out, for ``held_out_bound_``; None leaves it out. An integer is
+        that many folds of distinct rows, by class: no row is held out of a fit that has seen its
+        copy.
+    random_state : int, RandomState instance or None, default=None
         Deals rows to the folds.
 
     Attributes
@@ -219,7 +221,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from grayzone import MinimaxProbabilityMachine
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = MinimaxProbabilityMachine().fit(X, y)
+    >>> clf = MinimaxProbabilityMachine(random_state=0).fit(X, y)
     >>> bool(clf.score(X, y) > clf.accuracy_bound_ > clf.held_out_bound_)
     True
     """
@@ -235,7 +237,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         costs: Any = None,
         required_bound: Any = None,
         cv: int | None = 3,
-        random_state: Any = 0,
+        random_state: Any = None,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -268,24 +270,20 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
             The fitted estimator.
         """
         self._check_parameters()
-        rows = self._labelled(X, y, sample_weight)
-        check_two_rows_each(rows)
-        self.classes_ = rows.classes
-        self.cost_matrix_ = cost_matrix(self.costs, rows.classes, rows.prior)
+        refuse_blocks(self, X, INSTEAD_OF_BLOCKS)
+        labelled = open_rows(self, X, y, sample_weight, by_rows=True, **self._accepted())
+        check_two_rows_each(labelled)
+        self.classes_ = labelled.classes
+        self.cost_matrix_ = cost_matrix(self.costs, labelled.classes, labelled.prior)
         for name in ("coef_", "dual_coef_", "_kernel", "_fit_X"):
             self.__dict__.pop(name, None)
+        rows = labelled.all_held
         with own_threads():
-            Z, pivots = self._features(rows)
-            found = self._solve(Z, _placed(rows.codes, Z), _placed(rows.weight, Z))
-            self.held_out_bound_ = self._held_out(Z, rows)
-        self._expose(rows, found, Z, pivots)
+            Z, pivots = self._features(rows, labelled.given)
+            solution = self._solve(Z, rows.codes, rows.weight)
+            self.held_out_bound_ = self._held_out(Z, labelled)
+        self._expose(labelled, solution, Z, pivots)
         return self
-
-    def _labelled(self, X: Array, y: Array, sample_weight: Array | None) -> Labelled:
-        """Rows where they are, with codes and weights that are NumPy's."""
-        refuse_blocks(self, X, INSTEAD_OF_BLOCKS)
-        X, y = validated(self, X, y, **self._accepted())
-        return label_rows(X, as_numpy(y), sample_weight)
 
     def _accepted(self) -> dict[str, Any]:
         formats = False if self.kernel == "precomputed" else ["csr", "csc"]
@@ -300,42 +298,37 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         if self.required_bound is not None and self.costs is not None:
             raise ValueError("Give costs or required_bound, not both: each of them decides.")
 
-    def _features(self, rows: Labelled) -> tuple[Array, Array | None]:
+    def _features(self, rows: Rows, given: Array) -> tuple[Array, Array | None]:
         """Rows in coordinates of the function space; for kernels, also the rows that span it."""
-        X = _used_rows(rows)
         if self.kernel == "linear":
-            return X, None
-        if is_elsewhere(X):
-            return self._features_elsewhere(rows, X)
-        self._kernel = kernel_of(self, rows)
-        if self.kernel == "precomputed":
-            K = np.asarray(rows.X[np.ix_(rows.used, rows.used)], dtype=np.float64)
-        else:
-            K = self._kernel(X, X)
-        largest = float(np.max(np.diagonal(K)))
-        if largest > 0.0:
-            return pivoted_factor(K, _LEAST_POWER * largest)
-        if np.any(K):
-            raise indefinite("its diagonal has no positive value")
-        return np.zeros((K.shape[0], 1)), np.zeros(1, dtype=np.intp)
-
-    def _features_elsewhere(self, rows: Labelled, X: Array) -> tuple[Array, Array]:
-        """Make the same of rows of another library; numbers of the rows that span are NumPy's."""
-        xp = array_namespace(X)
-        self._kernel = kernel_of(self, replace(rows, sample_weight=moved(rows.sample_weight, X)))
-        if self.kernel == "precomputed":
-            K = xp.astype(xp.take(X, moved(rows.used, X), axis=1), xp.float64)
-        else:
-            K = self._kernel(X, X)
-        if self.kernel == "precomputed" or callable(self.kernel):
-            # not to overwrite what is not ours; where K is not quite symmetric, as LAPACK reads it
-            K = xp.tril(K) + xp.tril(K, k=-1).T
+            return rows.X, None
+        K = self._kernel_matrix(rows, given)
+        xp = array_namespace(K)
         largest = float(xp.max(xp.linalg.diagonal(K)))
         if largest > 0.0:
-            return pivoted_columns(K, _LEAST_POWER * largest)
+            factor = pivoted_factor if is_numpy_array(K) else pivoted_columns
+            return factor(K, _LEAST_POWER * largest)
         if bool(xp.any(K != 0.0)):
             raise indefinite("its diagonal has no positive value")
         return xp.zeros_like(K[:, :1]), np.zeros(1, dtype=np.intp)
+
+    def _kernel_matrix(self, rows: Rows, given: Array) -> Array:
+        """Kernel values of all pairs of rows with a weight, to be overwritten."""
+        if self.kernel == "precomputed":
+            check_kernel_matrix(given)
+        s, X = self, rows.X
+        self._kernel = resolve_kernel(s.kernel, s.gamma, s.degree, s.coef0, X, rows.weight)
+        if self.kernel == "precomputed":
+            xp = array_namespace(X)
+            K = xp.astype(xp.take(X, rows.places(), axis=1), xp.float64, copy=False)
+        else:
+            K = self._kernel(X, X)
+        foreign = self.kernel == "precomputed" or callable(self.kernel)
+        if foreign and not is_numpy_array(K):
+            xp = array_namespace(K)
+            # as LAPACK, which copies it, reads a matrix that is not quite symmetric
+            K = xp.tril(K) + xp.tril(K, k=-1).T
+        return K
 
     def _solve(self, Z: Array, codes: Array, weight: Array) -> _Solved:
         """Best direction and threshold; codes and weights are where Z is."""
@@ -352,9 +345,9 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
             apart, roots = as_numpy(apart), tuple(as_numpy(root) for root in roots)
         frontier = Frontier(apart, *roots)
         masses = np.array([float(xp.sum(xp.where(codes == k, weight, 0.0))) for k in (0, 1)])
-        found = frontier.at(self._ratio(frontier, masses / masses.sum()))
-        found = replace(found, coef=moved(found.coef, weight))
-        return _Solved(found, float(found.coef @ means[1]) - found.reach)
+        direction = frontier.at(self._ratio(frontier, masses / masses.sum()))
+        direction = replace(direction, coef=moved(direction.coef, weight))
+        return _Solved(direction, float(direction.coef @ means[1]) - direction.reach)
 
     def _ridge(self, variance_y: Array, variance_x: Array) -> Array:
         mean = 0.5 * (variance_y + variance_x)
@@ -419,18 +412,18 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
             raise ValueError(f"required_bound must be between 0 and 1; got {value!r}.")
         return known.index(label), float(value)
 
-    def _held_out(self, Z: Array, rows: Labelled) -> float:
+    def _held_out(self, Z: Array, labelled: Labelled) -> float:
+        rows = labelled.all_held
         # rows of a kernel matrix have no values of their own to tell copies by
-        known = None if self.kernel == "precomputed" else _used_rows(rows)
+        known = None if self.kernel == "precomputed" else rows.X
         rng = check_random_state(self.random_state)
         folds = [
-            (_placed(train, Z), _placed(out, Z))
-            for train, out in held_out_folds(self.cv, rows, known, rng)
+            (moved(train, rows.codes), moved(out, rows.codes))
+            for train, out in held_out_folds(self.cv, labelled, known, rng)
         ]
         if not folds:
             return float("nan")
-        codes, weight = _placed(rows.codes, Z), _placed(rows.weight, Z)
-        xp = array_namespace(weight)
+        codes, weight, xp = rows.codes, rows.weight, array_namespace(rows.codes)
         scores = [
             self._solve(rows_of(Z, train), xp.take(codes, train), xp.take(weight, train)).scores(
                 rows_of(Z, out)
@@ -440,32 +433,35 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         out = xp.concat([out for _, out in folds])
         return min(score_bounds(xp.concat(scores), xp.take(codes, out), xp.take(weight, out)))
 
-    def _expose(self, rows: Labelled, solved: _Solved, Z: Array, pivots: Array | None) -> None:
-        found = solved.direction
-        if not max(found.kappas) > 0.0:
+    def _expose(
+        self, labelled: Labelled, solution: _Solved, Z: Array, pivots: Array | None
+    ) -> None:
+        direction, like = solution.direction, labelled.like
+        if not max(direction.kappas) > 0.0:
             warnings.warn(
                 "The classes have the same mean: no direction tells them apart; the bound is 0.",
                 UserWarning,
                 stacklevel=4,
             )
-        self.class_bounds_ = _placed(np.array(found.bounds), rows.X)
-        self.accuracy_bound_ = float(min(found.bounds))
-        self.kkt_residual_ = found.residual
-        self.intercept_ = _placed(np.array([-solved.threshold]), rows.X)
-        self.cost_matrix_ = _placed(self.cost_matrix_, rows.X)
-        if rows.classes.dtype.kind in "biuf":
-            self.classes_ = _placed(rows.classes, rows.X)
+        self.class_bounds_ = moved(np.array(direction.bounds), like)
+        self.accuracy_bound_ = float(min(direction.bounds))
+        self.kkt_residual_ = direction.residual
+        self.intercept_ = moved(np.array([-solution.threshold]), like)
+        self.cost_matrix_ = moved(self.cost_matrix_, like)
+        if labelled.classes.dtype.kind in "biuf":
+            self.classes_ = moved(labelled.classes, like)
         if pivots is None:
-            self.coef_ = found.coef[None, :]
+            self.coef_ = direction.coef[None, :]
             return
         # f has the values Z a on all rows; kernel functions of the pivots alone give them all
-        n = rows.X.shape[0]
+        numbers, n = as_numpy(labelled.all_held.places()), labelled.given.shape[0]
         dual_coef = np.zeros((1, n))
-        if np.any(as_numpy(found.coef)):
-            dual_coef[0, rows.used[pivots]] = _duals(rows_of(Z, _placed(pivots, Z)), found.coef)
-        self.dual_coef_ = _placed(dual_coef, rows.X)
+        if np.any(as_numpy(direction.coef)):
+            spanning = rows_of(Z, moved(pivots, like))
+            dual_coef[0, numbers[pivots]] = _duals(spanning, direction.coef)
+        self.dual_coef_ = moved(dual_coef, like)
         precomputed = self.kernel == "precomputed"
-        self._fit_X = _placed(np.arange(n), rows.X) if precomputed else rows.X
+        self._fit_X = moved(np.arange(n), like) if precomputed else labelled.given
 
     def _checked(self, X: Array, method: str) -> Array:
         check_is_fitted(self)
@@ -487,18 +483,6 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.array_api_support = True
         return tags
-
-
-def _placed(values: Array, X: Array) -> Array:
-    """Give a NumPy array where rows are; beside sparse ones it stays."""
-    return values if sp.issparse(X) else moved(values, X)
-
-
-def _used_rows(rows: Labelled) -> Array:
-    """Rows with a weight."""
-    if rows.used.size == rows.X.shape[0]:
-        return rows.X
-    return rows_of(rows.X, _placed(rows.used, rows.X))
 
 
 def _with_ridge(root: Array, ridge: Array) -> Array:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from grayzone.estimators._callbacks import (
     FIT_DEPTH,
@@ -19,15 +18,16 @@ from grayzone.estimators._callbacks import (
     with_callbacks,
 )
 from grayzone.estimators.minimax import INSTEAD_OF_BLOCKS, MinimaxClassifier, check_two_rows_each
+from grayzone.numerics.backend import is_elsewhere
 from grayzone.numerics.checks import all_or_nothing, check_choice, check_integer, check_number
 from grayzone.numerics.moments import ROUNDING
 from grayzone.numerics.threads import own_threads, split
 from grayzone.solvers.minimax.direction import bound_of
 from grayzone.solvers.minimax.held_out import check_folds, held_out_folds, score_bounds
 from grayzone.solvers.minimax.plane import NOWHERE, Plane, best_of_line, best_of_plane
-from grayzone.solvers.training import Labelled, label_rows
 from grayzone.sources.distinct import Distinct, distinct_rows
-from grayzone.sources.open import refuse_blocks
+from grayzone.sources.labelled import Labelled, Rows
+from grayzone.sources.open import open_rows, refuse_blocks
 
 Array = Any
 
@@ -72,8 +72,8 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
     stopping : {"held-out"} or None, default="held-out"
         "held-out" takes the number of bases, up to ``n_bases``, with the largest held-out bound.
     cv : int, cross-validation generator, iterable or None, default=3
-        Folds for the held-out bound; None only without ``stopping``. An integer is that many folds
-        of distinct rows, by class.
+        Folds whose rows are held out, for the held-out bound; None only without ``stopping``. An
+        integer is that many folds of distinct rows, by class.
     random_state : int, RandomState instance or None, default=None
         Draws candidates and folds, among distinct rows: their order and their repetitions make no
         difference.
@@ -175,22 +175,21 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         """
         self._check_parameters()
         refuse_blocks(self, X, INSTEAD_OF_BLOCKS)
-        X, y = validate_data(self, X, y, **self._accepted())
-        rows = label_rows(X, y, sample_weight)
-        check_two_rows_each(rows)
-        X = rows.X[rows.used].astype(np.float64, copy=False)
+        _refuse_elsewhere(X)
+        labelled = open_rows(self, X, y, sample_weight, **self._accepted())
+        check_two_rows_each(labelled)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         for name in [name for name in vars(self) if name.endswith("_path_")]:
             delattr(self, name)
-        self.classes_ = rows.classes
-        with own_threads(), fit_progress(self, "basis", self.n_bases) as report:
-            n_bases = self._held_out(X, rows, rng, seed)
-            greedy = self._greedy(X, rows, slice(None), seed)
+        self.classes_ = labelled.classes
+        with own_threads(), fit_progress(self, "basis", self.n_bases, X=X, y=y) as report:
+            n_bases = self._held_out(labelled, rng, seed)
+            greedy = self._greedy(labelled.all_held, seed)
             path = []
             for m in greedy.grow(n_bases):
                 path.append(bound_of(1.0 / m))
-                if report is not None and report(accuracy_bound=path[-1]):
+                if report is not None and report(greedy.attributes, accuracy_bound=path[-1]):
                     break
         self._expose(greedy, path)
         return self
@@ -218,23 +217,26 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
             return Family("callable", function=self.basis)
         return Family(self.basis, self.degree, float(self.coef0))
 
-    def _greedy(self, X: Array, rows: Labelled, part: Array | slice, seed: int) -> _Greedy:
-        distinct = distinct_rows(X[part], rows.codes[part], rows.weight[part])
-        return _Greedy(self._family(), distinct, self, seed)
+    def _greedy(self, rows: Rows, seed: int) -> _Greedy:
+        X = rows.X.astype(np.float64, copy=False)
+        return _Greedy(self._family(), distinct_rows(X, rows.codes, rows.weight), self, seed)
 
-    def _held_out(self, X: Array, rows: Labelled, rng: np.random.RandomState, seed: int) -> int:
-        """Set the held-out bounds, and give the number of bases to use."""
+    def _held_out(self, labelled: Labelled, rng: np.random.RandomState, seed: int) -> int:
+        """Set the held-out bounds, and return the number of bases to use."""
         self.held_out_bound_ = float("nan")
-        folds = held_out_folds(self.cv, rows, X, rng)
+        rows = labelled.all_held
+        folds = held_out_folds(self.cv, labelled, rows.X, rng)
         if not folds:
             return self.n_bases
-        scores = [
-            self._greedy(X, rows, train, seed).scores_along(X[out], self.n_bases)
-            for train, out in folds
-        ]
+        along = np.concatenate(
+            [
+                self._greedy(rows.take(train), seed).scores_along(rows.X[out], self.n_bases)
+                for train, out in folds
+            ],
+            axis=1,
+        )
         out = np.concatenate([out for _, out in folds])
         codes, weight = rows.codes[out], rows.weight[out]
-        along = np.concatenate(scores, axis=1)
         self.held_out_path_ = np.array([min(score_bounds(s, codes, weight)) for s in along])
         stops = self.stopping == "held-out"
         best = int(np.argmax(self.held_out_path_)) if stops else self.n_bases - 1
@@ -248,23 +250,33 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
                 UserWarning,
                 stacklevel=FIT_DEPTH,
             )
-        self._fitted_family = greedy.family  # whatever the parameters are by then
+        for name, value in greedy.attributes().items():
+            setattr(self, name, value)
         self.bound_path_ = np.array(path)
         self.accuracy_bound_ = path[-1] if path else 0.0
         d = self.n_features_in_
-        self.bases_ = np.array(greedy.centres).reshape(-1, d)
-        self.gammas_ = np.array(greedy.gammas).reshape(-1, d)
         weights = np.sum(self.gammas_ * greedy.variances, axis=0)
         total = float(np.sum(weights))
         self.feature_weights_ = weights / total if total > 0.0 else np.full(d, 1.0 / d)
-        self.dual_coef_ = np.array(greedy.coefs).reshape(1, -1)
-        self.intercept_ = np.array([greedy.intercept])
         self.n_iter_ = len(path)
+
+    def _checked(self, X: Array, method: str) -> Array:
+        _refuse_elsewhere(X)
+        return super()._checked(X, method)
 
     def _scores(self, X: Array) -> Array:
         X = X.astype(np.float64, copy=False)
         values = self._fitted_family.matrix(X, self.bases_, self.gammas_)
         return values @ self.dual_coef_[0] + self.intercept_[0]
+
+
+def _refuse_elsewhere(X: Any) -> None:
+    """Raise an error for arrays that are to stay in another library."""
+    if is_elsewhere(X):
+        raise TypeError(
+            f"SparseMinimaxProbabilityMachine computes with NumPy; got {type(X).__name__} under "
+            "array_api_dispatch. Give it a NumPy array, or use MinimaxProbabilityMachine."
+        )
 
 
 @dataclass(frozen=True)
@@ -363,8 +375,20 @@ class _Greedy:
             if best.plane.m < _SEPARATED:
                 return
 
+    def attributes(self) -> dict[str, Any]:
+        """Return what a fitted machine of the bases by now computes its scores from."""
+        d = self.variances.size
+        return {
+            "_fitted_family": self.family,  # whatever the parameters are by then
+            "bases_": np.array(self.centres).reshape(-1, d),
+            "gammas_": np.array(self.gammas).reshape(-1, d),
+            "dual_coef_": np.array(self.coefs).reshape(1, -1),
+            "intercept_": np.array([self.intercept]),
+        }
+
     def scores_along(self, X: Array, n_bases: int) -> Array:
         """Scores of other rows after each basis, (n_bases, n); if it ends early the last stay."""
+        X = X.astype(np.float64, copy=False)
         scores, path = np.zeros(X.shape[0]), np.zeros((n_bases, X.shape[0]))
         for k, _ in enumerate(self.grow(n_bases)):
             new = self.family.matrix(X, self.centres[-1][None], self.gammas[-1][None])[:, 0]

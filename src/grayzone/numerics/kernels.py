@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import array_namespace, device
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
@@ -28,6 +28,7 @@ from grayzone.numerics.threads import split
 
 Array = Any
 
+_NUMPY = array_namespace(np.empty(0))
 NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
 # Entries of a tile, which stay in the L2 cache between the product and the function.
 TILE_ROWS, TILE_COLUMNS = 256, 1024
@@ -89,42 +90,34 @@ class Kernel:
 
     def flipped(self, right: Array) -> Array:
         """Left factor of the rows that have this right one."""
-        if self.name == "rbf" and _is_elsewhere(right):
-            xp = array_namespace(right)
-            return xp.concat([right[:, :-2], right[:, -1:], right[:, -2:-1]], axis=1)
         if self.name == "rbf":
-            order = np.arange(right.shape[1])
-            order[-2:] = order[-1], order[-2]
-            return right[:, order]
+            return _last_two_exchanged(right)
         if self.name in ("poly", "sigmoid"):
-            d = right.shape[1] - 1
-            return _with_columns(self._scaled(right[:, :d], self.gamma, right.dtype), self.coef0)
+            scaled = self._scaled(right[:, : right.shape[1] - 1], self.gamma, right.dtype)
+            return _with_columns(scaled, self.coef0)
         return right
 
     def _scaled(self, X: Array, factor: float, dtype: Any) -> Array:
-        if _is_elsewhere(X):
-            xp = array_namespace(X)
-            return xp.astype(xp.astype(X, xp.float64) * factor, dtype_of(xp, dtype))
         if factor == 1.0:
-            return X.astype(dtype, copy=False)
-        return (X.astype(np.float64, copy=False) * factor).astype(dtype, copy=False)
+            return _astype(X, dtype)
+        return _astype(_astype(X, np.float64) * factor, dtype)
 
     def _drop(self, X: Array) -> Array:
         return -self.gamma * _row_squares(X)
 
     def between(self, left: Array, right: Array, out: Array | None = None) -> Array:
-        """Block of kernel values of a left and a right factor; ``out`` of their precision."""
-        if _is_elsewhere(left):
-            return self._between_elsewhere(left, right)
+        """Block of kernel values of a left and a right factor.
+
+        ``out``, of their precision, is for NumPy alone.
+        """
         if self.name == "precomputed":
-            block = left[:, right]
+            block = _place(left)[0].take(left, right, axis=1)
         elif callable(self.name):
-            block = np.asarray(self.name(left, right))
-            _check_block(block, left, right)
+            block = _called(self.name, left, right)
         elif self.name == "laplacian":
             block = _city_block(left, right)
             block *= -self.gamma
-            np.exp(block, out=block)
+            block = _applied("exp", block)
         else:
             return self._finish(_product(left, right, out))
         if out is None:
@@ -132,32 +125,15 @@ class Kernel:
         out[...] = block
         return out
 
-    def _between_elsewhere(self, left: Array, right: Array) -> Array:
-        """Do the same in another array library, which has no ``out``."""
-        xp = array_namespace(left)
-        if self.name == "precomputed":
-            return xp.take(left, right, axis=1)
-        if callable(self.name):
-            block = self.name(left, right)
-            _check_block(block, left, right)
-            return block
-        if self.name == "laplacian":
-            # a feature at a time: all at once would take n times m times d numbers
-            far = sum(xp.abs(left[:, j, None] - right[None, :, j]) for j in range(left.shape[1]))
-            return xp.exp(-self.gamma * far)
-        block = xp.matmul(left, right.T)
-        if self.name == "rbf":
-            return xp.exp(block)
-        if self.name == "sigmoid":
-            return xp.tanh(block)
-        return block**self.degree if self.name == "poly" else block
-
     def _finish(self, block: Array) -> Array:
+        """Values of inner products, which are overwritten."""
         if self.name == "rbf":
-            return np.exp(block, out=block)
+            return _applied("exp", block)
         if self.name == "sigmoid":
-            return np.tanh(block, out=block)
-        return np.power(block, self.degree, out=block) if self.name == "poly" else block
+            return _applied("tanh", block)
+        if self.name == "poly":
+            block **= self.degree
+        return block
 
     def __call__(self, X: Array, Z: Array) -> Array:
         """Kernel values of all pairs of rows, in double precision."""
@@ -165,35 +141,19 @@ class Kernel:
 
     def diagonal(self, X: Array) -> Array:
         """Kernel values of each row with itself."""
-        if _is_elsewhere(X):
-            return self._diagonal_elsewhere(X)
+        xp, place = _place(X)
         if self.name in ("rbf", "laplacian"):
-            return np.ones(X.shape[0])
-        if self.name == "precomputed":
-            return np.asarray(X.diagonal(), dtype=np.float64)
-        if callable(self.name):
-            rows = (X[i : i + 1].astype(np.float64) for i in range(X.shape[0]))
-            return np.array([float(np.asarray(self.name(row, row)).item()) for row in rows])
-        square = _row_squares(X)
-        if self.name == "linear":
-            return square
-        inner = self.gamma * square + self.coef0
-        return inner**self.degree if self.name == "poly" else np.tanh(inner)
-
-    def _diagonal_elsewhere(self, X: Array) -> Array:
-        xp = array_namespace(X)
-        if self.name in ("rbf", "laplacian"):
-            return xp.ones(X.shape[0], dtype=xp.float64, device=device(X))
+            return xp.ones(X.shape[0], dtype=xp.float64, device=place)
         if self.name == "precomputed":
             return xp.astype(xp.linalg.diagonal(X), xp.float64)
         if callable(self.name):
-            rows = (X[i : i + 1, :] for i in range(X.shape[0]))
-            return xp.concat([xp.reshape(self.name(row, row), (1,)) for row in rows])
+            rows = (_astype(X[i : i + 1, :], np.float64) for i in range(X.shape[0]))
+            values = [xp.reshape(_called(self.name, row, row), (1,)) for row in rows]
+            return xp.astype(xp.concat(values), xp.float64)
         square = _row_squares(X)
         if self.name == "linear":
             return square
-        inner = self.gamma * square + self.coef0
-        return inner**self.degree if self.name == "poly" else xp.tanh(inner)
+        return self._finish(self.gamma * square + self.coef0)
 
     def product(self, X: Array, right: Array, coef: Array, dtype: Any = np.float64) -> Array:
         """Sum over the rows behind ``right`` of their kernel values times coef (m, Q).
@@ -201,51 +161,125 @@ class Kernel:
         No more than a tile of kernel values exists at any time, on each thread.
         """
         n, m = X.shape[0], coef.shape[0]
-        if _is_elsewhere(X):
-            return self._product_elsewhere(X, right, coef)
-        columns = _tile_columns(self, m)
-        coef = coef.astype(dtype, copy=False)
+        rows, columns = self._tile_shape(X, m)
+        (xp, place), coef = _place(X), _astype(coef, dtype)
 
         def part(start: int, stop: int) -> Array:
-            total = np.zeros((stop - start, coef.shape[1]))
-            buffer = np.empty((min(TILE_ROWS, stop - start), min(columns, m)), dtype=dtype)
-            for a in range(start, stop, TILE_ROWS):
-                b = min(stop, a + TILE_ROWS)
-                left = self.left(_stored_like(right, X[a:b]), dtype)
+            total = xp.zeros((stop - start, coef.shape[1]), dtype=xp.float64, device=place)
+            shape = min(rows, stop - start), columns
+            buffer = None if _is_elsewhere(X) else np.empty(shape, dtype=dtype)
+            for a in range(start, stop, rows):
+                b = min(stop, a + rows)
+                left = self.left(_stored_like(right, X[a:b, :]), dtype)
                 for c in range(0, m, columns):
                     d = min(m, c + columns)
-                    tile = self.between(left, right[c:d], out=buffer[: b - a, : d - c])
-                    total[a - start : b - start] += tile @ coef[c:d]
+                    out = None if buffer is None else buffer[: b - a, : d - c]
+                    some = right if (c, d) == (0, m) else right[c:d]
+                    tile = _astype(self.between(left, some, out), dtype)
+                    total[a - start : b - start, :] += tile @ coef[c:d, :]
             return total
 
-        worth = n * m > WORTH_A_THREAD and not callable(self.name)
-        return np.concatenate(split(n, part, worth=worth))
+        worth = n * m > WORTH_A_THREAD and not callable(self.name) and not _is_elsewhere(X)
+        parts = split(n, part, worth=worth)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _product_elsewhere(self, X: Array, right: Array, coef: Array) -> Array:
-        xp, step = array_namespace(X), max(1, _DEVICE_TILE // max(1, coef.shape[0]))
-        edges = [(a, min(X.shape[0], a + step)) for a in range(0, X.shape[0], step)]
-        tiles = (self.between(self.left(X[a:b, :]), right) for a, b in edges)
-        return xp.concat([xp.matmul(tile, coef) for tile in tiles])
+    def _tile_shape(self, X: Array, m: int) -> tuple[int, int]:
+        """Rows and columns of a tile: one of m columns at most."""
+        if _is_elsewhere(X):
+            return max(1, _DEVICE_TILE // max(1, m)), max(1, m)
+        # a foreign function may cost more by the call than it gains from the cache
+        return TILE_ROWS, max(1, m if callable(self.name) else min(m, TILE_COLUMNS))
 
 
-def _check_block(block: Array, left: Array, right: Array) -> None:
-    """Check what a kernel function returned."""
+# ------------------------------------------------------------------------------------------
+# Matrices of any library, dense or sparse
+# ------------------------------------------------------------------------------------------
+
+
+def _is_elsewhere(X: Array) -> bool:
+    """Whether X is an array of another library than NumPy and SciPy."""
+    return not (isinstance(X, np.ndarray) or sp.issparse(X))
+
+
+def _place(X: Array) -> tuple[Any, Any]:
+    """Library and device of an array; NumPy's without a question, which small blocks would feel."""
+    if _is_elsewhere(X):
+        return array_namespace(X), device(X)
+    return _NUMPY, "cpu"
+
+
+def dtype_of(xp: Any, dtype: Any) -> Any:
+    """Return the type that a library has for one of NumPy's; its own is what it is."""
+    return getattr(xp, np.dtype(dtype).name) if isinstance(dtype, (type, np.dtype)) else dtype
+
+
+def _astype(X: Array, dtype: Any) -> Array:
+    if not _is_elsewhere(X):
+        return X.astype(dtype, copy=False)
+    xp = array_namespace(X)
+    return xp.astype(X, dtype_of(xp, dtype), copy=False)
+
+
+def _with_columns(X: Array, *columns: Array | float) -> Array:
+    """X with further columns, in its own precision."""
+    (xp, place), (n, d) = _place(X), X.shape
+    if sp.issparse(X):
+        more = np.column_stack([np.broadcast_to(c, n) for c in columns]).astype(X.dtype)
+        return sp.csr_array(sp.hstack([X, more], format="csr"))
+    out = xp.empty((n, d + len(columns)), dtype=X.dtype, device=place)
+    out[:, :d] = X
+    for j, column in enumerate(columns):
+        out[:, d + j] = column if isinstance(column, float) else _astype(column, X.dtype)
+    return out
+
+
+def _last_two_exchanged(X: Array) -> Array:
+    """Matrix whose last two columns have changed places."""
+    d = X.shape[1]
+    if sp.issparse(X):
+        return X[:, [*range(d - 2), d - 1, d - 2]]
+    return _place(X)[0].concat([X[:, : d - 2], X[:, d - 1 :], X[:, d - 2 : d - 1]], axis=1)
+
+
+def _row_squares(X: Array) -> Array:
+    if sp.issparse(X):
+        X = X.astype(np.float64)
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    if isinstance(X, np.ndarray):  # without a matrix of the squares
+        return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    xp = array_namespace(X)
+    return xp.sum(xp.astype(X, xp.float64) ** 2, axis=1)
+
+
+def _applied(function: str, block: Array) -> Array:
+    """Values of an elementwise function, in place where NumPy has them."""
+    if isinstance(block, np.ndarray):
+        return getattr(np, function)(block, out=block)
+    return getattr(array_namespace(block), function)(block)
+
+
+def _product(left: Array, right: Array, out: Array | None) -> Array:
+    if not sp.issparse(left):
+        return left @ right.T if out is None else np.matmul(left, right.T, out=out)
+    block = (left @ right.T).toarray()
+    if out is None:
+        return block
+    out[...] = block
+    return out
+
+
+def _called(function: Callable[[Array, Array], Array], left: Array, right: Array) -> Array:
+    """Block that a kernel function returns, checked."""
+    block = function(left, right)
+    if not _is_elsewhere(left):
+        block = np.asarray(block)
     expected = (left.shape[0], right.shape[0])
     if tuple(block.shape) != expected:
         raise ValueError(
             f"The kernel function returned an array of shape {tuple(block.shape)} for "
             f"{expected[0]} and {expected[1]} rows; expected {expected}."
         )
-
-
-def _is_elsewhere(X: Array) -> bool:
-    """Whether X is an array of another library than NumPy and SciPy."""
-    return not (is_numpy_array(X) or sp.issparse(X))
-
-
-def dtype_of(xp: Any, dtype: Any) -> Any:
-    """Give the type that a library has for one of NumPy's; its own is what it is."""
-    return getattr(xp, np.dtype(dtype).name) if isinstance(dtype, (type, np.dtype)) else dtype
+    return block
 
 
 def _stored_like(other: Array, X: Array) -> Array:
@@ -255,61 +289,21 @@ def _stored_like(other: Array, X: Array) -> Array:
     return X.toarray() if sp.issparse(X) else sp.csr_array(X)
 
 
-def _tile_columns(kernel: Kernel, m: int) -> int:
-    # a foreign function may cost more by the call than it gains from the cache
-    return max(1, m) if callable(kernel.name) else TILE_COLUMNS
-
-
-def _row_squares(X: Array) -> Array:
-    if _is_elsewhere(X):
-        xp = array_namespace(X)
-        return xp.sum(xp.astype(X, xp.float64) ** 2, axis=1)
-    if sp.issparse(X):
-        X = X.astype(np.float64)
-        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
-
-
-def _with_columns(X: Array, *columns: Array | float) -> Array:
-    """X with further columns, in its own precision."""
-    n = X.shape[0]
-    if _is_elsewhere(X):
-        xp = array_namespace(X)
-        zeros = xp.zeros((n, 1), dtype=X.dtype, device=device(X))
-        full = [
-            zeros + (c if isinstance(c, float) else xp.astype(c, X.dtype)[:, None]) for c in columns
-        ]
-        return xp.concat([X, *full], axis=1)
-    if sp.issparse(X):
-        more = np.column_stack([np.broadcast_to(c, n) for c in columns]).astype(X.dtype)
-        return sp.csr_array(sp.hstack([X, more], format="csr"))
-    out = np.empty((n, X.shape[1] + len(columns)), dtype=X.dtype)
-    out[:, : X.shape[1]] = X
-    for j, column in enumerate(columns):
-        out[:, X.shape[1] + j] = column
-    return out
-
-
-def _product(left: Array, right: Array, out: Array | None) -> Array:
-    if not sp.issparse(left):
-        return np.matmul(left, right.T, out=out)
-    block = (left @ right.T).toarray()
-    if out is None:
-        return block
-    out[...] = block
-    return out
+def _city_block(left: Array, right: Array) -> Array:
+    """Sums of absolute differences, by what each library has for them."""
+    if sp.issparse(left):
+        return manhattan_distances(_short_indices(left), _short_indices(right))
+    if isinstance(left, np.ndarray):
+        return cdist(left, right, "cityblock")
+    # a feature at a time: all at once would take n times m times d numbers
+    xp = array_namespace(left)
+    return sum(xp.abs(left[:, j, None] - right[None, :, j]) for j in range(left.shape[1]))
 
 
 def _short_indices(X: Array) -> Array:
     # scikit-learn's loop over sparse rows knows no others
     indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return sp.csr_matrix((X.data, indices, indptr), shape=X.shape)
-
-
-def _city_block(left: Array, right: Array) -> Array:
-    if sp.issparse(left):
-        return manhattan_distances(_short_indices(left), _short_indices(right))
-    return cdist(left, right, "cityblock")
 
 
 def resolve_kernel(
@@ -358,24 +352,16 @@ def resolve_kernel(
 
 def _variance(X: Array, weight: Array | None) -> float:
     """Variance of all entries of X, its rows weighted."""
-    if _is_elsewhere(X):
-        return _variance_elsewhere(X, weight)
-    weight = np.ones(X.shape[0]) if weight is None else weight
-    total = float(np.sum(weight)) * X.shape[1]
-    mean = float(weight @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()) / total
+    (xp, place), (n, d) = _place(X), X.shape
+    weight = xp.ones(n, dtype=xp.float64, device=place) if weight is None else weight
+    total = float(xp.sum(weight)) * d
     if sp.issparse(X):
+        mean = float(weight @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()) / total
         return float(weight @ _row_squares(X)) / total - mean**2
-    square = 0.0
-    for a in range(0, X.shape[0], TILE_COLUMNS):
-        centred = X[a : a + TILE_COLUMNS].astype(np.float64) - mean
-        square += float(weight[a : a + TILE_COLUMNS] @ _row_squares(centred))
+    mean = float(weight @ xp.sum(X, axis=1, dtype=xp.float64)) / total
+    square, step = 0.0, _DEVICE_TILE // max(1, d) if _is_elsewhere(X) else TILE_COLUMNS
+    for a in range(0, n, step):
+        some = slice(a, min(n, a + step))
+        centred = xp.astype(X[some, :], xp.float64) - mean
+        square += float(weight[some] @ _row_squares(centred))
     return square / total
-
-
-def _variance_elsewhere(X: Array, weight: Array | None) -> float:
-    xp = array_namespace(X)
-    X = xp.astype(X, xp.float64)
-    weight = xp.ones_like(X[:, 0]) if weight is None else weight
-    total = float(xp.sum(weight)) * X.shape[1]
-    mean = xp.sum(weight * xp.sum(X, axis=1)) / total
-    return float(xp.sum(weight * _row_squares(X - mean))) / total

@@ -139,6 +139,18 @@ class Labelled:
         return int(self.source.n_features if self.held is None else self.held.X.shape[1])
 
     @property
+    def all_held(self) -> Rows:
+        """The rows that have a weight, of a fit that is given all of them in one place."""
+        assert self.held is not None
+        return self.held
+
+    @property
+    def given(self) -> Array:
+        """Features of rows that are held as they were given: also of those without a weight."""
+        assert isinstance(self.source, HeldSource)
+        return self.source.block.X
+
+    @property
     def like(self) -> Array:
         """An array of the kind that results are to be."""
         return self.source.like() if self.held is None else self.held.weight

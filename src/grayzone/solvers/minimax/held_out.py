@@ -15,10 +15,10 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.model_selection import check_cv
 
-from grayzone.numerics.checks import check_integer, is_real
+from grayzone.numerics.checks import as_numpy, check_integer, is_real
 from grayzone.solvers.minimax.direction import bound_of
-from grayzone.solvers.training import Labelled
 from grayzone.sources.distinct import deal_folds, row_groups
+from grayzone.sources.labelled import Labelled
 
 Array = Any
 
@@ -50,16 +50,16 @@ def check_folds(cv: Any) -> None:
 
 
 def held_out_folds(
-    cv: Any, rows: Labelled, known: Array | None, rng: np.random.RandomState
+    cv: Any, labelled: Labelled, known: Array | None, rng: np.random.RandomState
 ) -> list[tuple[Array, Array]]:
-    """Training and held-out rows of each fold, as places among the rows that are used.
+    """Training and held-out rows of each fold, as places among the rows that have a weight.
 
     Parameters
     ----------
     cv : int, cross-validation generator, iterable or None
-        Folds; an integer deals out distinct rows.
-    rows : Labelled
-        The rows.
+        Folds whose rows are held out; an integer deals out distinct rows.
+    labelled : Labelled
+        The rows, in one place.
     known : array or None
         Data by which copies of rows are told; None where there are none.
     rng : RandomState
@@ -72,9 +72,9 @@ def held_out_folds(
     """
     if cv is None:
         return []
-    codes = rows.codes
+    codes = as_numpy(labelled.all_held.codes)
     if not is_real(cv):
-        return _given_folds(cv, rows)
+        return _given_folds(cv, labelled, codes)
     known = np.arange(codes.size)[:, None] if known is None else known
     first, number = row_groups(known, codes)
     n_folds = _folds_that_fit(codes[first], cv)
@@ -93,19 +93,19 @@ def _folds_that_fit(codes: Array, asked: int) -> int:
     return 0
 
 
-def _given_folds(cv: Any, rows: Labelled) -> list[tuple[Array, Array]]:
-    n = rows.X.shape[0]
-    place = np.full(n, -1)
-    place[rows.used] = np.arange(rows.used.size)
-    y = np.zeros(n, dtype=np.int64)
-    y[rows.used] = rows.codes
+def _given_folds(cv: Any, labelled: Labelled, codes: Array) -> list[tuple[Array, Array]]:
+    X, numbers = labelled.given, as_numpy(labelled.all_held.places())
+    place = np.full(X.shape[0], -1)
+    place[numbers] = np.arange(numbers.size)
+    y = np.zeros(X.shape[0], dtype=np.int64)
+    y[numbers] = codes
     folds = []
-    for train, out in check_cv(cv, y, classifier=True).split(rows.X, y):
+    for train, out in check_cv(cv, y, classifier=True).split(X, y):
         pair = place[train][place[train] >= 0], place[out][place[out] >= 0]
-        if np.bincount(rows.codes[pair[0]], minlength=2).min() < 2:
+        if np.bincount(codes[pair[0]], minlength=2).min() < 2:
             raise ValueError("A fold of cv leaves less than two training rows of a class.")
         folds.append(pair)
-    seen = rows.codes[np.concatenate([out for _, out in folds])] if folds else rows.codes[:0]
+    seen = codes[np.concatenate([out for _, out in folds])] if folds else codes[:0]
     if np.bincount(seen, minlength=2).min() < 1:
         raise ValueError("cv must hold out rows of both classes; a bound is that of both.")
     return folds

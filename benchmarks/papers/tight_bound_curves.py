@@ -22,7 +22,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.data import Split, covtype_ordered, ijcnn1_ordered, mnist
 from benchmarks.report import RESULTS, graded, print_table, say, show_figure, verdict, write_json
 from grayzone.numerics.designs import as_design
-from grayzone.solvers.policy.policy import PolicyProblem, fit_targets, majorise, policy_of
+from grayzone.solvers.policy.bounds import fit_bound, majorise
+from grayzone.solvers.policy.policy import policy_of
+from grayzone.solvers.policy.problem import PolicyProblem, PolicySpec
+from grayzone.sources.labelled import label
+from grayzone.sources.source import HeldSource
 
 BOUNDS, QUICK_BOUNDS = 60, 6
 QUICK_ROWS = 2_000
@@ -101,16 +105,14 @@ def one_penalty(
     X, y = parts["training"]
     n_classes = int(y.max()) + 1
     policy = policy_of(n_classes)
-    rewards = np.eye(n_classes)[y]
-    problem = PolicyProblem(
-        as_design(X, True), policy, rewards, 1.0 / (C * n_classes), tol, MAX_ITER
-    )
-    first = fit_targets(problem, problem.first_targets(), problem.start(), 1e-3 * tol)
+    spec = PolicySpec(policy, np.eye(n_classes), 1.0 / (C * n_classes), fit_intercept=True)
+    problem = PolicyProblem(label(HeldSource(X, y)), spec, tol, MAX_ITER)
+    start = problem.read(problem.first_bound(), problem.point(problem.start()))
     curves: Record = {"C": C, "cost": []}
-    for fitted, cost in majorise(problem, first, n_bounds):
-        curves["cost"].append(cost)
+    for solution in majorise(fit_bound(start, 1e-3 * tol), n_bounds):
+        curves["cost"].append(solution.cost)
         for name, (rows, labels) in parts.items():
-            proba = policy.proba(as_design(rows, True).scores(fitted.coef))
+            proba = policy.proba(as_design(rows, True).scores(solution.coef))
             own = np.maximum(proba[np.arange(len(labels)), labels], 1e-300)
             error = float(np.mean(proba.argmax(axis=1) != labels))
             curves.setdefault(f"{name}_error", []).append(error)

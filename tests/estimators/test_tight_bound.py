@@ -18,8 +18,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
 
 import grayzone.estimators.tight_bound as module
+import grayzone.solvers.policy.bounds as bounds
+import grayzone.solvers.policy.solve as solve
 from grayzone import TightBoundLogisticRegression
-from grayzone.solvers.policy.policy import SoftmaxPolicy
+from grayzone.sources.split import split_rows
 
 NAMES = {2: [0, 1], 3: [3, 5, 8]}
 
@@ -608,7 +610,7 @@ def held_out_costs(found, X, y, seed, share, action_costs, **parameters):
     """Mean costs on held-out rows of models refitted to the others."""
     codes = np.searchsorted(found.classes_, y)
     rng = np.random.RandomState(seed)
-    train, out = module.split_rows(codes, found.classes_, share, rng)
+    train, out = split_rows(codes, found.classes_, share, rng)
     means = []
     for n_bounds in (1, found.n_bounds):
         model = fit(X[train], y[train], n_bounds=n_bounds, **parameters)
@@ -633,8 +635,8 @@ def test_more_bounds_that_decide_worse_are_told():
     assert len(caught) == 1
     assert caught[0].filename == __file__
     expected = held_out_costs(found, X, y, 1, 0.4, 1.0 - np.eye(2), C=0.1)
-    assert found.validation_costs_ == pytest.approx(expected, abs=1e-12)
-    assert found.validation_costs_[1] > found.validation_costs_[0]
+    assert found.held_out_costs_ == pytest.approx(expected, abs=1e-12)
+    assert found.held_out_costs_[1] > found.held_out_costs_[0]
     message = str(caught[0].message)
     assert all(f"{cost:.4g}" in message for cost in expected)
 
@@ -647,11 +649,11 @@ def test_more_bounds_that_decide_no_worse_are_not_told(n_classes):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = fit(X, y, C=10.0, validation_fraction=0.3, random_state=seed)
-        one, all_ = found.validation_costs_
+        one, all_ = found.held_out_costs_
         assert bool(caught) == (all_ > one)
         quiet += all_ <= one
         expected = held_out_costs(found, X, y, seed, 0.3, 1.0 - np.eye(n_classes), C=10.0)
-        assert found.validation_costs_ == pytest.approx(expected, abs=1e-12)
+        assert found.held_out_costs_ == pytest.approx(expected, abs=1e-12)
     assert quiet > 0
 
 
@@ -662,13 +664,13 @@ def test_held_out_costs_are_those_of_actions():
     settings = {"costs": costs[:, :2], "reject_cost": 0.3, "fit_intercept": False}
     found = fit(X, y, validation_fraction=0.3, random_state=2, **settings)
     expected = held_out_costs(found, X, y, 2, 0.3, costs, **settings)
-    assert found.validation_costs_ == pytest.approx(expected, abs=1e-12)
+    assert found.held_out_costs_ == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:On held-out rows")
 def test_held_out_rows_have_no_influence_on_the_model():
     X, y = data()
-    train, out = module.split_rows(y, np.array([0, 1]), 0.3, np.random.RandomState(0))
+    train, out = split_rows(y, np.array([0, 1]), 0.3, np.random.RandomState(0))
     found = fit(X, y, validation_fraction=0.3, random_state=0)
     assert_same_model(found, fit(X[train], y[train]), 1e-12)
     assert len(out) == 60
@@ -684,20 +686,20 @@ def test_rows_without_weight_are_not_held_out():
         warnings.filterwarnings("ignore", "On held-out rows")
         settings = {"validation_fraction": 0.3, "random_state": 0}
         found, other = fit(X, y, weight, **settings), fit(X[kept], y[kept], **settings)
-    assert found.validation_costs_ == other.validation_costs_
+    assert found.held_out_costs_ == other.held_out_costs_
     assert_same_model(found, other, 1e-12)
 
 
 def test_no_held_out_costs_without_held_out_rows():
     X, y = data()
     found = fit(X, y, C=10.0)
-    assert not hasattr(found, "validation_costs_")
+    assert not hasattr(found, "held_out_costs_")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "On held-out rows")
         found.set_params(validation_fraction=0.3, random_state=0).fit(X, y)
-    assert hasattr(found, "validation_costs_")
+    assert hasattr(found, "held_out_costs_")
     found.set_params(validation_fraction=None).fit(X, y)
-    assert not hasattr(found, "validation_costs_")
+    assert not hasattr(found, "held_out_costs_")
 
 
 def test_a_class_of_one_row_cannot_be_split():
@@ -1094,9 +1096,9 @@ def test_nothing_before_a_fit(name):
 def test_the_residual_is_small_and_true(n_classes, solver):
     X, y = data(n_classes=n_classes)
     found = fit(X, y, solver=solver)
-    assert 0.0 <= found.kkt_residual_ <= 1e-6
+    assert 0.0 <= found.promised_decrease_ <= 1e-6
     if solver == "mm":
-        assert found.kkt_residual_ <= 1e-9
+        assert found.promised_decrease_ <= 1e-9
 
 
 @pytest.mark.parametrize("solver", ["mm", "direct"])
@@ -1105,8 +1107,8 @@ def test_too_few_iterations_are_told(solver):
     with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
         found = fit(50.0 * X, y, C=1e4, max_iter=1, n_bounds=3, solver=solver)
     assert caught[0].filename == __file__
-    assert found.kkt_residual_ > 1e-5
-    assert f"{found.kkt_residual_:.1e}" in str(caught[0].message)
+    assert found.promised_decrease_ > 1e-5
+    assert f"{found.promised_decrease_:.1e}" in str(caught[0].message)
     assert np.isfinite(found.predict_proba(X)).all()
     # even so it never rises
     assert np.all(np.diff(found.expected_error_path_) <= 0.0)
@@ -1148,14 +1150,13 @@ def test_separable_classes():
 
 def count_steps(monkeypatch):
     """Count the Hessians that are formed."""
-    policy = inspect.getmodule(SoftmaxPolicy)
-    plain, count = policy._derivatives, []
+    plain, count = bounds._derivatives, []
 
     def counted(*arguments):
         count.append(1)
         return plain(*arguments)
 
-    monkeypatch.setattr(policy, "_derivatives", counted)
+    monkeypatch.setattr(bounds, "_derivatives", counted)
     return count
 
 
@@ -1271,8 +1272,8 @@ def test_an_interruption_leaves_the_estimator_as_it_was(where, again, monkeypatc
     before = dict(vars(found))
     copies = {k: np.copy(v) for k, v in before.items() if isinstance(v, np.ndarray)}
 
-    def stopped(problem, first, n_bounds):
-        yield first, 1.0
+    def stopped(first, n_bounds):
+        yield first
         raise KeyboardInterrupt
 
     def at_once(*arguments):
@@ -1280,9 +1281,9 @@ def test_an_interruption_leaves_the_estimator_as_it_was(where, again, monkeypatc
 
     with monkeypatch.context() as patch:
         if where == "first":
-            patch.setattr(module, "fit_targets", at_once)
+            patch.setattr(solve, "fit_bound", at_once)
         else:
-            patch.setattr(module, "majorise", stopped)
+            patch.setattr(solve, "majorise", stopped)
         with pytest.raises(KeyboardInterrupt):
             found.fit(2.0 * X[:, :2], 1 - y)
     assert vars(found).keys() == before.keys()

@@ -14,20 +14,19 @@ from scipy.special import expit, softmax
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
-import grayzone.estimators.tight_bound as module
+import grayzone.solvers.policy.bounds as bounds_module
 import grayzone.solvers.policy.cut as cut_module
-import grayzone.solvers.policy.policy as policy_module
 from grayzone import TightBoundLogisticRegression
 from grayzone.arrays import move_to, to_numpy
-from grayzone.decision.limits import Target, cut_at, make_limit
-from grayzone.estimators._tight_bound_blocks import class_limit
+from grayzone.decision.limits import Target, cut_at
 from grayzone.numerics.checks import as_numpy
-from grayzone.solvers.policy.cut import cut_by_blocks
+from grayzone.solvers.policy.cut import cut_scores
 from grayzone.solvers.policy.policy import SoftmaxPolicy, policy_of
 from grayzone.sources import Block, Source
-from grayzone.sources.labelled_blocks import Rows, label_blocks
-from grayzone.sources.part import Lots, split_blocks
+from grayzone.sources.labelled import Rows, label
+from grayzone.sources.part import Lots
 from grayzone.sources.source import added
+from grayzone.sources.split import split, split_rows
 
 torch = pytest.importorskip("torch")
 
@@ -131,7 +130,7 @@ def test_blocks_are_rows_in_memory(case, weighted):
         found = make(**parameters).fit(ListSource(X, y, weight, size))
         assert_same_model(found, expected)
         np.testing.assert_array_equal(found.predict(X), expected.predict(X))
-        assert found.kkt_residual_ <= 1e-7
+        assert found.promised_decrease_ <= 1e-7
 
 
 @EVERY_LIBRARY
@@ -211,7 +210,7 @@ def test_many_coefficients_go_without_hessians(n_classes, monkeypatch):
     X, y, weight = data(n_classes)
     parameters = {"tol": 1e-9, "n_bounds": 3}
     expected = make(**parameters).fit(X, y, sample_weight=weight)
-    monkeypatch.setattr(policy_module, "_MAX_NEWTON", 0)
+    monkeypatch.setattr(bounds_module, "_MAX_NEWTON", 0)
     found = make(**parameters).fit(ListSource(X, y, weight))
     # log-losses that fall by less than 1e-14 leave coefficients, and J, within the root of that
     np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-6)
@@ -224,7 +223,7 @@ def test_limits_without_hessians(monkeypatch):
     X, y, _ = data()
     parameters = {"max_fpr": 0.1, "n_bounds": 2}
     expected = make(**parameters).fit(X, y)
-    monkeypatch.setattr(policy_module, "_MAX_NEWTON", 0)
+    monkeypatch.setattr(bounds_module, "_MAX_NEWTON", 0)
     found = make(**parameters).fit(ListSource(X, y))
     # multipliers are searched for until 1e-5 of the limit is left
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-3)
@@ -258,7 +257,7 @@ def test_direct_descent_ends_at_the_stationary_point_of_numpy(n_classes, kind):
     assert np.all(np.diff(path) <= 1e-13 * path[0])
     coef = np.column_stack([as_numpy(found.coef_), as_numpy(found.intercept_)])
     assert path[-1] == pytest.approx(cost_of(coef, X, y, 1.0 / n_classes), rel=1e-12)
-    assert found.kkt_residual_ <= 1e-9
+    assert found.promised_decrease_ <= 1e-9
 
 
 def test_direct_descent_of_undecided_policies():
@@ -317,9 +316,13 @@ def test_a_warm_start_on_another_device():
 # ------------------------------------------------------------------------------------ held-out rows
 
 
-def held_out_rows(y, share, seed, classes=2):
-    """Which rows are held out, from their numbers alone."""
+def held_out_rows(y, weight, share, seed, kind):
+    """Which rows are held out: of blocks by their numbers alone, of all others by class."""
     rng = np.random.RandomState(seed)
+    if kind != "blocks":
+        used, held_out = np.flatnonzero(weight > 0), np.zeros(len(y), dtype=bool)
+        held_out[used[split_rows(y[used], np.unique(y), share, rng)[1]]] = True
+        return held_out
     factors = tuple(int(f) for f in rng.randint(1, 2**31 - 1, size=4, dtype=np.int64))
     lots = [sum(f * i**k for k, f in enumerate(reversed(factors))) for i in range(len(y))]
     return np.array([lot % (2**31 - 1) < round(share * (2**31 - 1)) for lot in lots])
@@ -329,7 +332,7 @@ def held_out_rows(y, share, seed, classes=2):
 @pytest.mark.parametrize("kind", ["blocks", *LIBRARIES])
 def test_held_out_rows_have_no_influence_on_the_model(kind):
     X, y, weight = data(3)
-    out = held_out_rows(y, 0.3, 5)
+    out = held_out_rows(y, weight, 0.3, 5, kind)
     parameters = {"reject_cost": 0.3, "n_bounds": 3, "class_weight": {0: 1.0, 1: 2.0, 2: 3.0}}
     expected = make(**parameters).fit(X[~out], y[~out], sample_weight=weight[~out])
     one = make(**{**parameters, "n_bounds": 1}).fit(X[~out], y[~out], sample_weight=weight[~out])
@@ -344,7 +347,7 @@ def test_held_out_rows_have_no_influence_on_the_model(kind):
     for model in (one, expected):
         places = np.argmax(model.policy_proba(X[out]), axis=1)
         means.append(np.average(costs[y[out], places], weights=weights[out]))
-    assert found.validation_costs_ == pytest.approx(means, rel=1e-12)
+    assert found.held_out_costs_ == pytest.approx(means, rel=1e-12)
 
 
 @EVERY_LIMIT
@@ -352,7 +355,7 @@ def test_held_out_rows_have_no_influence_on_the_model(kind):
 def test_limits_are_judged_on_held_out_rows(name, kind):
     X, y, weight = data()
     weight = 1.0 + weight
-    out = held_out_rows(y, 0.4, 1)
+    out = held_out_rows(y, weight, 0.4, 1, kind)
     parameters = {name: LIMITS[name], "n_bounds": 2}
     expected = make(**parameters).fit(X[~out], y[~out], sample_weight=weight[~out])
     parameters |= {"validation_fraction": 0.4, "random_state": 1}
@@ -364,7 +367,7 @@ def test_limits_are_judged_on_held_out_rows(name, kind):
     scores = expected.decision_function(X[out])
     cut = cut_at(Target(name, LIMITS[name]), scores, y[out] == 1, weight[out], True)
     assert found._cut == pytest.approx(cut, rel=1e-10)
-    assert not hasattr(found, "validation_costs_")
+    assert not hasattr(found, "held_out_costs_")
 
 
 def test_more_bounds_that_decide_worse_are_told():
@@ -375,14 +378,14 @@ def test_more_bounds_that_decide_worse_are_told():
     with pytest.warns(UserWarning, match="more than .* with one bound") as caught:
         estimator.fit(ListSource(X, y))
     assert caught[0].filename == __file__
-    assert estimator.validation_costs_[1] > estimator.validation_costs_[0]
+    assert estimator.held_out_costs_[1] > estimator.held_out_costs_[0]
 
 
 def test_about_the_share_is_held_out_of_every_class():
     y = np.tile([0, 1, 1, 2], 5000)
-    labelled = label_blocks(ListSource(np.zeros((len(y), 1)), y, size=1234))
+    labelled = label(ListSource(np.zeros((len(y), 1)), y, size=1234))
     for seed in range(5):
-        train, out = split_blocks(labelled, 0.3, np.random.RandomState(seed))
+        train, out = split(labelled, 0.3, np.random.RandomState(seed))
         np.testing.assert_array_equal(train.counts + out.counts, labelled.counts)
         # five standard deviations of a binomial count
         spread = 5.0 * np.sqrt(0.21 * labelled.counts)
@@ -394,9 +397,9 @@ def test_a_class_of_two_rows_has_one_on_either_side():
     y[[3, 40]], y[[7, 8]] = 1, 2
     weight = np.ones(50)
     weight[10:20] = 0.0
-    labelled = label_blocks(ListSource(np.zeros((50, 1)), y, weight))
+    labelled = label(ListSource(np.zeros((50, 1)), y, weight))
     for seed in range(20):
-        train, out = split_blocks(labelled, 0.1, np.random.RandomState(seed))
+        train, out = split(labelled, 0.1, np.random.RandomState(seed))
         assert train.counts[1:].tolist() == out.counts[1:].tolist() == [1, 1]
         assert train.counts[0] + out.counts[0] == 36
         np.testing.assert_allclose(train.mass + out.mass, [36.0, 2.0, 2.0])
@@ -441,14 +444,14 @@ def scored_rows(draw):
 @given(rows=scored_rows(), value=st.floats(0.01, 0.99), most=st.sampled_from([0, 1, 5, 100]))
 def test_cuts_of_blocks_are_cuts_of_all_scores(name, rows, value, most):
     scores, positive, weight = rows
-    labelled = label_blocks(ListSource(scores[:, None], positive.astype(int), weight, size=7))
+    labelled = label(ListSource(scores[:, None], positive.astype(int), weight, size=7))
     coef, target = np.array([[1.0, 0.0]]), Target(name, value)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cut_module, "_MOST_SCORES", most)
         patch.setattr(cut_module, "_N_RANGES", 64)
         for fresh in (False, True):
             expected = cut_at(target, scores, positive, weight, fresh)
-            assert cut_by_blocks(labelled, coef, target, fresh) == expected
+            assert cut_scores(labelled, coef, target, fresh=fresh) == expected
 
 
 @EVERY_LIMIT
@@ -459,24 +462,12 @@ def test_few_readings_find_the_cut_of_many_scores(name, monkeypatch):
     monkeypatch.setattr(cut_module, "_MOST_SCORES", 500)
     monkeypatch.setattr(cut_module, "_N_RANGES", 256)
     source = ListSource(scores[:, None], positive.astype(int), size=5000)
-    labelled = label_blocks(source)
+    labelled = label(source)
     source.readings = 0
-    found = cut_by_blocks(labelled, np.array([[1.0, 0.0]]), Target(name, LIMITS[name]), False)
+    found = cut_scores(labelled, np.array([[1.0, 0.0]]), Target(name, LIMITS[name]), fresh=False)
     weight = np.ones(scores.size)
     assert found == cut_at(Target(name, LIMITS[name]), scores, positive, weight, False)
     assert source.readings <= 8
-
-
-@EVERY_LIMIT
-def test_limits_of_classes_are_limits_of_rows(name):
-    rng = np.random.default_rng(0)
-    codes, weight = rng.integers(0, 2, size=50), rng.uniform(0.5, 2.0, size=50)
-    target = Target(name, LIMITS[name])
-    of_rows, rewards = make_limit(target, codes, weight)
-    of_classes, objective = class_limit(target, np.bincount(codes, weight))
-    np.testing.assert_allclose(of_classes.factors[codes] * weight, of_rows.weight, rtol=1e-13)
-    np.testing.assert_allclose(objective[codes] * weight[:, None], rewards, rtol=1e-15)
-    assert (of_classes.constant, of_classes.scale) == (of_rows.constant, of_rows.scale)
 
 
 @EVERY_LIMIT
@@ -646,10 +637,10 @@ def test_a_fit_may_be_ended_early(parameters, monkeypatch):
     X, y, _ = data()
     heard = []
 
-    def listener(report):
-        return lambda cost: heard.append(cost) or len(heard) == 3
+    def listener(self, report, like):
+        return lambda coef, cost: heard.append(cost) or len(heard) == 3
 
-    monkeypatch.setattr(module, "_listener", listener)
+    monkeypatch.setattr(TightBoundLogisticRegression, "_listener", listener)
     found = make(n_bounds=30, **parameters).fit(ListSource(X, y))
     assert found.n_iter_ == 3
     np.testing.assert_array_equal(found.expected_error_path_, heard)

@@ -14,9 +14,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
 
-import grayzone.estimators.tight_bound as module
+import grayzone.solvers.policy.solve as module
 from grayzone import TightBoundClassifier, TightBoundLogisticRegression, roc_by_costs
 from grayzone.decision.limits import Target, cut_at, make_limit
+from grayzone.sources.split import split_rows
 
 LIMITS = {"max_fpr": 0.1, "min_recall": 0.85, "min_precision": 0.4}
 EVERY_LIMIT = pytest.mark.parametrize("name", LIMITS)
@@ -87,10 +88,12 @@ def steps(monkeypatch):
     """What the constrained fits have gone through, since the list was emptied."""
     plain, seen = module.constrain, []
 
-    def spy(problem, own, limit, first, n_bounds):
-        for fitted, cost in plain(problem, own, limit, first, n_bounds):
-            seen.append(SimpleNamespace(problem=problem, own=own, fitted=fitted))
-            yield fitted, cost
+    def spy(problem, first, n_bounds):
+        rows = problem.labelled.held
+        for solution in plain(problem, first, n_bounds):
+            own = np.where(rows.codes == 1, 1.0, -1.0)
+            seen.append(SimpleNamespace(problem=problem, X=rows.X, own=own, coef=solution.coef))
+            yield solution
 
     monkeypatch.setattr(module, "constrain", spy)
     return seen
@@ -98,8 +101,7 @@ def steps(monkeypatch):
 
 def soft_rates(step):
     """Rates of decisions drawn from the policy of a step, and its J, by their definitions."""
-    coef, problem = step.fitted.coef, step.problem
-    X, positive = problem.design.X, step.own > 0
+    coef, X, positive = step.coef, step.X, step.own > 0
     proba = expit(X @ coef[0, : X.shape[1]] + (coef[0, -1] if coef.size > X.shape[1] else 0.0))
     right, false = proba[positive].sum(), proba[~positive].sum()
     soft = {
@@ -107,7 +109,7 @@ def soft_rates(step):
         "min_recall": right / np.sum(positive),
         "min_precision": right / (right + false),
     }
-    penalty = 0.5 * problem.penalty * np.sum(coef[0, : X.shape[1]] ** 2)
+    penalty = 0.5 * step.problem.spec.penalty * np.sum(coef[0, : X.shape[1]] ** 2)
     return soft, soft["min_recall"], 1.0 - soft["max_fpr"], penalty
 
 
@@ -385,13 +387,13 @@ def test_the_expected_rate_of_a_fit_with_held_out_rows():
 
 def test_held_out_rows_set_the_threshold_and_nothing_else():
     X, y = data()
-    train, out = module.split_rows(y, np.array([0, 1]), 0.4, np.random.RandomState(0))
+    train, out = split_rows(y, np.array([0, 1]), 0.4, np.random.RandomState(0))
     found = fit(X, y, n_bounds=2, max_fpr=0.2, validation_fraction=0.4, random_state=0)
     alone = fit(X[train], y[train], n_bounds=2, max_fpr=0.2)
     np.testing.assert_allclose(found.coef_, alone.coef_, rtol=1e-12)
     assert found.threshold_ != alone.threshold_
     assert rates(y[out], found.predict(X[out]))["max_fpr"] <= 0.2
-    assert not hasattr(found, "validation_costs_")
+    assert not hasattr(found, "held_out_costs_")
 
 
 # ------------------------------------------------------------------------------- limits as sums
@@ -401,10 +403,12 @@ def test_held_out_rows_set_the_threshold_and_nothing_else():
 @given(rows=scored_rows(), value=st.floats(0.05, 0.95))
 def test_limits_are_sums_over_rows_of_their_own_class(name, rows, value):
     scores, positive, weight = rows
-    limit, rewards = make_limit(Target(name, value), positive.astype(int), weight)
+    codes = positive.astype(int)
+    limit, rewards = make_limit(Target(name, value), np.bincount(codes, weight, minlength=2))
+    rewards = rewards[codes] * weight[:, None]
     proba = expit(scores)
     right, false = weight[positive] @ proba[positive], weight[~positive] @ proba[~positive]
-    slack = limit.slack(scores[:, None])
+    slack = limit.constant + (limit.factors[codes] * weight) @ proba
     expected = {
         "max_fpr": value - false / weight[~positive].sum(),
         "min_recall": right / weight[positive].sum() - value,

@@ -9,18 +9,14 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 
-import grayzone.solvers.policy.policy as module
-from grayzone.numerics.designs import as_design
+import grayzone.solvers.policy.bounds as module
 from grayzone.numerics.margins import output_pairs
-from grayzone.solvers.policy.policy import (
-    BinaryPolicy,
-    PolicyProblem,
-    SoftmaxPolicy,
-    descend_directly,
-    fit_targets,
-    majorise,
-    policy_of,
-)
+from grayzone.numerics.pieces import PIECE
+from grayzone.solvers.policy.bounds import descend_directly, fit_bound, majorise
+from grayzone.solvers.policy.policy import BinaryPolicy, SoftmaxPolicy, policy_of
+from grayzone.solvers.policy.problem import PolicyProblem, PolicySpec
+from grayzone.sources.labelled import Labelled, Rows
+from grayzone.sources.source import HeldSource
 
 POLICIES = {"binary": BinaryPolicy(), "softmax 2": SoftmaxPolicy(2), "softmax 4": SoftmaxPolicy(4)}
 EVERY_POLICY = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
@@ -159,26 +155,42 @@ def test_the_bound_lies_above_the_cost_and_touches_it(policy, data):
 
 
 def make_problem(policy, n=120, d=4, seed=0, penalty=0.3, tol=1e-9, intercept=True, **other):
-    """Random rewards, of which the action that suits the row has most."""
+    """Random rewards, of which the action that suits the row has most: each row is a class."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     best = (X[:, :2] @ rng.normal(size=(2, policy.n_actions))).argmax(axis=1)
     rewards = rng.uniform(0.0, 0.6, size=(n, policy.n_actions))
     rewards[np.arange(n), best] += 1.0
-    settings = {"max_iter": 100, **other}
-    return PolicyProblem(as_design(X, intercept), policy, rewards, penalty, tol, **settings)
+    each, ones = np.arange(n), np.ones(n)
+    rows = Rows(X, each, ones, memory={})
+    labelled = Labelled(HeldSource(X, each), each, ones.astype(int), ones, ones, rows)
+    spec = PolicySpec(policy, rewards, penalty, intercept)
+    return PolicyProblem(labelled, spec, tol, **{"max_iter": 100, **other})
+
+
+def rows_of(problem):
+    return problem.labelled.held.X
+
+
+def targets(problem, bound):
+    return bound.targets(problem.spec, problem.labelled.held)
 
 
 def cost_of(problem, coef):
     """J, by its definition."""
-    X, d = problem.design.X, problem.design.n_features
+    X, spec = rows_of(problem), problem.spec
+    d = X.shape[1]
     scores = X @ coef[:, :d].T
-    if problem.design.fit_intercept:
+    if spec.fit_intercept:
         scores = scores + coef[:, d]
-    proba = softmax(full_scores(problem.policy, scores), axis=1)
-    best = problem.rewards.max(axis=1)
-    lost = np.sum(best - np.sum(problem.rewards * proba, axis=1))
-    return float(lost + 0.5 * problem.penalty * np.sum(coef[:, :d] ** 2))
+    proba = softmax(full_scores(spec.policy, scores), axis=1)
+    best = spec.rewards.max(axis=1)
+    lost = np.sum(best - np.sum(spec.rewards * proba, axis=1))
+    return float(lost + 0.5 * spec.penalty * np.sum(coef[:, :d] ** 2))
+
+
+def log_loss(problem, bound, coef):
+    return problem.read(bound, problem.point(coef)).loss
 
 
 def gradient_of(function, coef, h=1e-5):
@@ -192,8 +204,13 @@ def gradient_of(function, coef, h=1e-5):
     return gradient.reshape(coef.shape)
 
 
+def minimum(problem, bound, accuracy, start=None):
+    start = problem.start() if start is None else start
+    return fit_bound(problem.read(bound, problem.point(start)), accuracy)
+
+
 def first_fit(problem):
-    return fit_targets(problem, problem.first_targets(), problem.start(), 1e-3 * problem.tol)
+    return minimum(problem, problem.first_bound(), 1e-3 * problem.tol)
 
 
 @EVERY_POLICY
@@ -201,31 +218,44 @@ def first_fit(problem):
 def test_the_expected_cost_is_its_definition(policy, intercept):
     problem = make_problem(policy, intercept=intercept)
     coef = np.random.default_rng(1).normal(size=problem.start().shape)
-    scores = problem.design.scores(coef)
-    assert problem.expected_cost(coef, scores) == pytest.approx(cost_of(problem, coef), rel=1e-13)
+    reading = problem.read(problem.first_bound(), problem.point(coef))
+    assert reading.cost == pytest.approx(cost_of(problem, coef), rel=1e-13)
 
 
 def test_sums_over_many_rows_lose_none():
     # more rows than stay in one piece, or with one thread
-    problem = make_problem(BinaryPolicy(), n=2 * module._PIECE + 77, d=2)
+    problem = make_problem(BinaryPolicy(), n=2 * PIECE + 77, d=2)
     coef = np.array([[0.7, -0.2, 0.1]])
-    scores = problem.design.scores(coef)
-    assert problem.expected_cost(coef, scores) == pytest.approx(cost_of(problem, coef), rel=1e-12)
-    q = problem.targets(scores)
-    expected = problem.policy.losses(scores, q).sum() + problem.norm(coef)
-    assert problem.log_loss(coef, scores, q) == pytest.approx(expected, rel=1e-12)
+    point = problem.point(coef)
+    bound = problem.bound_at(point)
+    reading = problem.read(bound, point)
+    assert reading.cost == pytest.approx(cost_of(problem, coef), rel=1e-12)
+    q = targets(problem, bound)
+    expected = problem.spec.policy.losses(point.scores, q).sum() + problem.norm(coef)
+    assert reading.loss == pytest.approx(expected, rel=1e-12)
 
 
 @EVERY_POLICY
 def test_targets_are_rewards_times_probabilities(policy):
     problem = make_problem(policy)
-    at_zero = problem.design.scores(problem.start())
+    at_zero = problem.bound_at(problem.point(problem.start()))
     # the first bound is the one at the policy that knows nothing
-    np.testing.assert_allclose(problem.first_targets(), problem.targets(at_zero), rtol=1e-15)
+    first = targets(problem, problem.first_bound())
+    np.testing.assert_allclose(first, targets(problem, at_zero), rtol=1e-15)
     coef = np.random.default_rng(1).normal(size=problem.start().shape)
-    scores = problem.design.scores(coef)
-    expected = problem.rewards * softmax(full_scores(policy, scores), axis=1)
-    np.testing.assert_allclose(problem.targets(scores), expected, rtol=1e-12)
+    point = problem.point(coef)
+    expected = problem.spec.rewards * softmax(full_scores(policy, point.scores), axis=1)
+    np.testing.assert_allclose(targets(problem, problem.bound_at(point)), expected, rtol=1e-12)
+
+
+@EVERY_POLICY
+def test_scores_are_carried_along_lines(policy):
+    problem = make_problem(policy)
+    start, change = np.random.default_rng(1).normal(size=(2, *problem.start().shape))
+    point = problem.line(problem.point(start), change)(0.3)
+    np.testing.assert_array_equal(point.coef, start + 0.3 * change)
+    expected = problem.point(start + 0.3 * change).scores
+    np.testing.assert_allclose(point.scores, expected, rtol=1e-12, atol=1e-13)
 
 
 # ----------------------------------------------------------------------------------- convex fits
@@ -234,12 +264,16 @@ def test_targets_are_rewards_times_probabilities(policy):
 def repeated_rows_fit(problem, q):
     """scikit-learn's minimum of the same log-loss: a weighted copy of each row for each action."""
     n, A = q.shape
-    X = np.tile(problem.design.X, (A, 1))
+    X = np.tile(rows_of(problem), (A, 1))
     labels, weight = np.repeat(np.arange(A), n), q.T.ravel()
     solver = "newton-cholesky" if A == 2 else "newton-cg"
-    intercept = problem.design.fit_intercept
+    intercept = problem.spec.fit_intercept
     model = LogisticRegression(
-        C=1.0 / problem.penalty, solver=solver, tol=1e-12, max_iter=5000, fit_intercept=intercept
+        C=1.0 / problem.spec.penalty,
+        solver=solver,
+        tol=1e-12,
+        max_iter=5000,
+        fit_intercept=intercept,
     )
     return model.fit(X, labels, sample_weight=weight)
 
@@ -248,10 +282,10 @@ def repeated_rows_fit(problem, q):
 @pytest.mark.parametrize("n_actions", [2, 3])
 def test_soft_targets_are_weighted_copies_of_rows(n_actions, intercept):
     problem = make_problem(policy_of(n_actions), intercept=intercept)
-    q = problem.targets(problem.design.scores(0.5 + problem.start()))
-    found = fit_targets(problem, q, problem.start(), 1e-12)
-    other = repeated_rows_fit(problem, q)
-    d = problem.design.n_features
+    bound = problem.bound_at(problem.point(0.5 + problem.start()))
+    found = minimum(problem, bound, 1e-12)
+    other = repeated_rows_fit(problem, targets(problem, bound))
+    d = rows_of(problem).shape[1]
     np.testing.assert_allclose(found.coef[:, :d], other.coef_, atol=1e-7)
     if intercept:
         b, c = found.coef[:, d], other.intercept_
@@ -262,31 +296,34 @@ def test_soft_targets_are_weighted_copies_of_rows(n_actions, intercept):
 @EVERY_POLICY
 def test_newton_and_quasi_newton_reach_the_same_minimum(policy, monkeypatch):
     problem = make_problem(policy)
-    q = problem.first_targets()
-    newton = fit_targets(problem, q, problem.start(), 1e-12)
+    bound = problem.first_bound()
+    newton = minimum(problem, bound, 1e-12)
     monkeypatch.setattr(module, "_MAX_NEWTON", 0)
-    quasi = fit_targets(problem, q, problem.start(), 1e-12)
-    values = [problem.log_loss(f.coef, f.scores, q) for f in (newton, quasi)]
-    assert values[1] == pytest.approx(values[0], rel=1e-12)
-    np.testing.assert_allclose(policy.proba(quasi.scores), policy.proba(newton.scores), atol=1e-5)
+    quasi = minimum(problem, bound, 1e-12)
+    assert quasi.reading.loss == pytest.approx(newton.reading.loss, rel=1e-12)
+    probas = [policy.proba(found.reading.point.scores) for found in (newton, quasi)]
+    np.testing.assert_allclose(*probas, atol=1e-5)
 
 
 @EVERY_POLICY
 def test_a_minimum_is_stationary_and_does_not_depend_on_the_start(policy):
     problem = make_problem(policy)
-    q = problem.first_targets()
+    bound = problem.first_bound()
 
     def value(coef):
-        return problem.log_loss(coef, problem.design.scores(coef), q)
+        return log_loss(problem, bound, coef)
 
-    found = fit_targets(problem, q, problem.start(), 1e-12)
+    found = minimum(problem, bound, 1e-12)
     size = np.abs(gradient_of(value, problem.start())).max()
     assert np.abs(gradient_of(value, found.coef)).max() <= 1e-8 * size
     assert found.residual <= 1e-12
-    np.testing.assert_allclose(problem.design.scores(found.coef), found.scores, atol=1e-12)
+    scores = found.reading.point.scores
+    np.testing.assert_allclose(problem.point(found.coef).scores, scores, atol=1e-12)
     far = np.random.default_rng(2).normal(scale=3.0, size=found.coef.shape)
-    again = fit_targets(problem, q, far, 1e-12)
-    np.testing.assert_allclose(policy.proba(again.scores), policy.proba(found.scores), atol=1e-9)
+    again = minimum(problem, bound, 1e-12, far)
+    np.testing.assert_allclose(
+        policy.proba(again.reading.point.scores), policy.proba(scores), atol=1e-9
+    )
 
 
 def test_intercepts_of_several_scores_sum_to_zero():
@@ -308,35 +345,35 @@ def test_one_step_is_too_few_and_says_so():
 def test_the_expected_cost_never_rises(policy, penalty):
     problem = make_problem(policy, penalty=penalty)
     first = first_fit(problem)
-    steps = list(majorise(problem, first, 30))
-    assert steps[0][0] is first
+    steps = list(majorise(first, 30))
+    assert steps[0] is first
     assert 1 < len(steps) <= 30
-    costs = [cost for _, cost in steps]
-    for fitted, cost in steps:
-        assert cost == pytest.approx(cost_of(problem, fitted.coef), rel=1e-12)
-    rounding = 1e-15 * problem.rewards.size
+    costs = [step.cost for step in steps]
+    for step in steps:
+        assert step.cost == pytest.approx(cost_of(problem, step.coef), rel=1e-12)
+    rounding = 1e-15 * problem.spec.rewards.size
     assert all(later <= cost + rounding for cost, later in pairwise(costs))
 
 
 def test_one_newton_step_for_each_bound_lowers_the_cost_all_the_same():
     problem = make_problem(SoftmaxPolicy(3), penalty=0.01, max_iter=1)
-    costs = [cost for _, cost in majorise(problem, first_fit(problem), 30)]
+    costs = [step.cost for step in majorise(first_fit(problem), 30)]
     assert len(costs) > 10
     assert all(later <= cost + 1e-12 for cost, later in pairwise(costs))
 
 
 def test_bounds_stop_where_nothing_is_left_to_gain():
     problem = make_problem(BinaryPolicy(), penalty=30.0, tol=1e-5)
-    costs = [cost for _, cost in majorise(problem, first_fit(problem), 10_000)]
+    costs = [step.cost for step in majorise(first_fit(problem), 10_000)]
     assert len(costs) < 1000
     assert costs[-2] - costs[-1] <= 1e-8 * costs[-1]
 
 
 def test_each_step_minimises_the_bound_at_the_one_before():
     problem = make_problem(BinaryPolicy(), penalty=0.1)
-    fits = [fitted for fitted, _ in majorise(problem, first_fit(problem), 4)]
-    for before, after in pairwise(fits):
-        other = repeated_rows_fit(problem, problem.targets(before.scores))
+    for before, after in pairwise(majorise(first_fit(problem), 4)):
+        bound = problem.bound_at(before.reading.point)
+        other = repeated_rows_fit(problem, targets(problem, bound))
         np.testing.assert_allclose(after.coef[:, :-1], other.coef_, atol=1e-7)
 
 
@@ -346,14 +383,16 @@ def test_direct_descent_ends_at_a_stationary_point_below_many_bounds(policy, pen
     problem = make_problem(policy, penalty=penalty)
     first = first_fit(problem)
     heard = []
-    found, path = descend_directly(problem, first, heard.append)
-    assert heard == path
-    assert path[0] == problem.expected_cost(first.coef, first.scores)
+    coef, _ = descend_directly(first, lambda *step: heard.append(step))
+    path = [cost for _, cost in heard]
+    assert path[0] == first.cost
     assert all(later <= cost for cost, later in pairwise(path))
-    assert path[-1] == pytest.approx(cost_of(problem, found.coef), rel=1e-12)
-    *_, (_, by_bounds) = majorise(problem, first, 100)
-    assert path[-1] <= by_bounds * (1.0 + 1e-4)
-    slope = gradient_of(lambda coef: cost_of(problem, coef), found.coef)
+    for place, cost in heard:
+        assert cost == pytest.approx(cost_of(problem, place), rel=1e-12)
+    np.testing.assert_array_equal(heard[-1][0], coef)
+    *_, last = majorise(first, 100)
+    assert path[-1] <= last.cost * (1.0 + 1e-4)
+    slope = gradient_of(lambda coef: cost_of(problem, coef), coef)
     at_first = gradient_of(lambda coef: cost_of(problem, coef), problem.start())
     assert np.abs(slope).max() <= 1e-5 * np.abs(at_first).max()
 
@@ -363,15 +402,14 @@ def test_direct_descent_ends_where_it_is_told_to(n_steps):
     problem = make_problem(SoftmaxPolicy(3), penalty=0.03)
     first, heard = first_fit(problem), []
 
-    def enough(cost):
-        heard.append(cost)
+    def enough(coef, cost):
+        heard.append((coef, cost))
         return len(heard) == n_steps
 
-    found, path = descend_directly(problem, first, enough)
-    assert heard == path
-    assert len(path) == n_steps
-    assert path[-1] == pytest.approx(cost_of(problem, found.coef), rel=1e-12)
-    np.testing.assert_allclose(problem.design.scores(found.coef), found.scores, atol=1e-12)
+    coef, _ = descend_directly(first, enough)
+    assert len(heard) == n_steps
+    np.testing.assert_array_equal(heard[-1][0], coef)
+    assert heard[-1][1] == pytest.approx(cost_of(problem, coef), rel=1e-12)
 
 
 # ------------------------------------------------------------------------- two actions, two ways
@@ -383,11 +421,11 @@ def test_two_scores_or_their_difference(seed, intercept):
     # scores ±w/2 have half the squared norm of w: the same problem with twice the penalty
     one = make_problem(BinaryPolicy(), seed=seed, penalty=0.2, intercept=intercept)
     two = make_problem(SoftmaxPolicy(2), seed=seed, penalty=0.4, intercept=intercept)
-    np.testing.assert_array_equal(one.rewards, two.rewards)
-    single = list(majorise(one, first_fit(one), 12))
-    double = list(majorise(two, first_fit(two), 12))
-    for (f, cost), (g, other) in zip(single, double, strict=True):
-        assert other == pytest.approx(cost, rel=1e-10)
+    np.testing.assert_array_equal(one.spec.rewards, two.spec.rewards)
+    single, double = majorise(first_fit(one), 12), majorise(first_fit(two), 12)
+    for f, g in zip(single, double, strict=True):
+        assert g.cost == pytest.approx(f.cost, rel=1e-10)
         np.testing.assert_allclose(g.coef[1] - g.coef[0], f.coef[0], atol=1e-7)
         np.testing.assert_allclose(g.coef[1] + g.coef[0], 0.0, atol=1e-9)
-        np.testing.assert_array_equal(g.scores.argmax(axis=1), f.scores[:, 0] > 0.0)
+        decided = g.reading.point.scores.argmax(axis=1)
+        np.testing.assert_array_equal(decided, f.reading.point.scores[:, 0] > 0.0)

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from grayzone.numerics.checks import check_number
-from grayzone.numerics.losses import sigmoid
 
 Array = Any
 
 
 @dataclass(frozen=True)
-class Limit:
-    """constant + sum of weight * p(positive) >= 0, with weights < 0 for the negative rows.
+class ClassLimit:
+    """constant + sum of weight * factor of the class * p(positive) >= 0, over rows of two classes.
 
-    The same as a limit on the probabilities of the rows' own classes, but free of cancellation
-    where all probabilities are small.
+    Factors are negative for the negative class. The same as a limit on the probabilities of the
+    rows' own classes, but free of cancellation where all probabilities are small.
     """
 
-    weight: Array
+    factors: Array  # (2,)
     constant: float
-
-    def slack(self, scores: Array) -> float:
-        """How much more than the limit there is."""
-        return self.constant + float(self.weight @ sigmoid(scores[:, 0]))
 
     @property
     def scale(self) -> float:
@@ -42,7 +39,7 @@ class Target(NamedTuple):
 
     @classmethod
     def of(cls, max_fpr: Any, min_recall: Any, min_precision: Any) -> Target | None:
-        """Give the one target there is, checked; None where there is none."""
+        """Return the one target there is, checked; None where there is none."""
         asked = {"max_fpr": max_fpr, "min_recall": min_recall, "min_precision": min_precision}
         given = {name: value for name, value in asked.items() if value is not None}
         if len(given) > 1:
@@ -54,62 +51,86 @@ class Target(NamedTuple):
         return None
 
 
-def make_limit(target: Target, codes: Array, weight: Array) -> tuple[Limit, Array]:
-    """Limit on probabilities of the positive class, and rewards (n, 2) of what is maximised.
+def make_limit(target: Target, mass: Array) -> tuple[ClassLimit, Array]:
+    """Return the limit on probabilities of the positive class, and what is maximised under it.
 
+    That are rewards (2, 2) of decisions, by class; ``mass`` is what rows of the two classes weigh.
     A precision of at least v is FP <= TP (1 - v) / v.
     """
-    positive = codes == 1
-    rewards = np.zeros((codes.size, 2))
-    ups, downs = weight * positive, weight * ~positive
+    negative, positive = mass
     if target.name == "min_recall":
-        rewards[:, 0] = downs
-        return Limit(ups / ups.sum(), -target.value), rewards
-    rewards[:, 1] = ups
+        return ClassLimit(np.array([0.0, 1.0 / positive]), -target.value), np.diag([1.0, 0.0])
+    rewards = np.diag([0.0, 1.0])
     if target.name == "max_fpr":
-        return Limit(-downs / downs.sum(), target.value), rewards
+        return ClassLimit(np.array([-1.0 / negative, 0.0]), target.value), rewards
     ratio = (1.0 - target.value) / target.value
-    return Limit((ratio * ups - downs) / downs.sum(), 0.0), rewards
+    return ClassLimit(np.array([-1.0, ratio]) / negative, 0.0), rewards
 
 
 def cut_at(target: Target, scores: Array, positive: Array, weight: Array, fresh: bool) -> float:
-    """Score from which on to decide for the positive class, so that decisions keep the rate.
+    """Return the score from which on to decide for the positive class, so as to keep the rate.
 
     Of all such scores the one with most true positives (fewest false ones for a recall). For
     ``fresh`` rows, which the fit has not seen, the rate of new rows is what is kept on average: one
     more row, on the wrong side, is counted with them. Cuts lie half way between scores, so that
     rounding decides nothing.
     """
-    order = np.argsort(-scores, kind="stable")
-    ordered = scores[order]
+    xp = array_namespace(scores)
+    order = xp.argsort(-scores)
+    ordered = xp.take(scores, order)
     # how far down one may cut: after each group of equal scores, or above all of them
-    ends = np.append(0, np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)) + 1)
-    ups, downs = (
-        np.append(0.0, np.cumsum(weight[order] * part[order]))[ends]
-        for part in (positive, ~positive)
-    )
+    last = xp.ones_like(ordered[:1], dtype=xp.bool)
+    ends = xp.nonzero(xp.concat([last, ordered[1:] != ordered[:-1], last]))[0]
+    sums, totals, means = [], [], []
+    for part in (positive, ~positive):
+        own = xp.where(part, weight, 0.0)
+        running = xp.cumulative_sum(xp.take(own, order), include_initial=True)
+        sums.append(xp.take(running, ends))
+        totals.append(float(running[-1]))
+        means.append(totals[-1] / max(1, int(xp.sum(xp.astype(part, xp.int64)))))
+    good = keeps(target, sums, totals, means, fresh)
+    places = xp.take(ends, xp.nonzero(good)[0])
+    if places.shape[0] == 0:
+        return nothing_kept(target)
+    k = int(places[0] if target.name == "min_recall" else places[-1])
+    above = float(ordered[k - 1]) if k > 0 else np.inf
+    return cut_between(above, float(ordered[k]) if k < ordered.shape[0] else -np.inf)
+
+
+def keeps(
+    target: Target,
+    decided: Sequence[Array],
+    totals: Sequence[float],
+    means: Sequence[float],
+    fresh: bool,
+) -> Array:
+    """Whether the rate is kept where rows of these weights are decided for.
+
+    Weights of the positive rows come first, then those of the negative ones: of what is decided
+    for, of all rows, and of a row in the mean.
+    """
+    ups, downs = decided
     if target.name == "max_fpr":
-        good = downs <= _allowed(target.value, downs[-1], weight[~positive], fresh)
-    elif target.name == "min_recall":
-        good = ups[-1] - ups <= _allowed(1.0 - target.value, ups[-1], weight[positive], fresh)
-    else:
-        good = ups >= target.value * (ups + downs) * (1.0 - 1e-12)
-    places = ends[good]
-    if not places.size:
-        # nothing can be promised: to keep a recall decide always, otherwise never
-        return -np.inf if target.name == "min_recall" else np.inf
-    return _cut(ordered, int(places[0] if target.name == "min_recall" else places[-1]))
+        return downs <= _allowed(target.value, totals[1], means[1], fresh)
+    if target.name == "min_recall":
+        return totals[0] - ups <= _allowed(1.0 - target.value, totals[0], means[0], fresh)
+    return ups >= target.value * (ups + downs) * (1.0 - 1e-12)
 
 
-def _allowed(share: float, total: float, weight: Array, fresh: bool) -> float:
-    extra = float(np.mean(weight)) if fresh else 0.0
+def _allowed(share: float, total: float, mean: float, fresh: bool) -> float:
+    extra = mean if fresh else 0.0
     return share * (total + extra) * (1.0 + 1e-12) - extra
 
 
-def _cut(ordered: Array, k: int) -> float:
-    """Cut between the first k of the descending scores and the others."""
-    if k == 0:
-        return float(ordered[0] + 1e-6 * (1.0 + abs(ordered[0])))
-    if k == ordered.size:
-        return float(ordered[-1] - 1e-6 * (1.0 + abs(ordered[-1])))
-    return float(0.5 * (ordered[k - 1] + ordered[k]))
+def nothing_kept(target: Target) -> float:
+    """Return the cut where nothing can be promised: to keep a recall decide always, else never."""
+    return -np.inf if target.name == "min_recall" else np.inf
+
+
+def cut_between(above: float, below: float) -> float:
+    """Return a cut half way between neighbouring scores, or just beyond all of them."""
+    if np.isinf(above):
+        return float(below + 1e-6 * (1.0 + abs(below)))
+    if np.isinf(below):
+        return float(above - 1e-6 * (1.0 + abs(above)))
+    return float(0.5 * (above + below))

@@ -219,6 +219,23 @@ def labels_at(labels: Array, places: Array) -> Array:
     return array_namespace(labels).take(labels, places)
 
 
+def in_precision(values: Array, dtype: Any) -> Array:
+    """Return values in the precision of the rows that they were computed for."""
+    xp = array_namespace(values)
+    single = str(dtype).endswith("float32")
+    return xp.astype(values, xp.float32 if single else xp.float64, copy=False)
+
+
+def move_decision(estimator: Any, like: Array) -> None:
+    """Put classes, actions, costs and zones where another array is; names stay NumPy's."""
+    estimator.cost_matrix_ = moved(estimator.cost_matrix_, like)
+    numeric = estimator.classes_.dtype.kind in "biuf"
+    for name in ("classes_", "actions_", "zone_"):
+        value = getattr(estimator, name, None)
+        if isinstance(value, np.ndarray) and (numeric or name == "zone_"):
+            setattr(estimator, name, moved(value, like))
+
+
 class SupportVectorClassifier(FunctionClassifier):
     """A function spanned by the rows that have a multiplier, ``support_``."""
 

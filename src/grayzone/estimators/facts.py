@@ -91,6 +91,7 @@ _NUMBERS = (
     ("accuracy_bound_", "Accuracy bound Ω of the training data's moments"),
     ("held_out_bound_", "Accuracy bound by held-out moments"),
     ("kkt_residual_", "KKT residual"),
+    ("promised_decrease_", "Relative decrease that the last step promised"),
     ("n_iter_", "Iterations"),
 )
 

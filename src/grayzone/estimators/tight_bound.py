@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from grayzone.decision import action_labels
 from grayzone.decision.costs import cost_matrix, reject_costs
-from grayzone.decision.limits import Target, cut_at, make_limit
-from grayzone.estimators._base import class_probabilities, labels_at, log_probabilities
+from grayzone.decision.limits import Target
+from grayzone.estimators._base import (
+    class_probabilities,
+    in_precision,
+    labels_at,
+    log_probabilities,
+    move_decision,
+)
 from grayzone.estimators._callbacks import (
     FIT_DEPTH,
     CallbackSupportMixin,
@@ -27,7 +33,6 @@ from grayzone.estimators._callbacks import (
 )
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
-from grayzone.estimators._tight_bound_blocks import DOUBT, actions_of, fit_blocks, move_decision
 from grayzone.numerics.backend import is_elsewhere, moved
 from grayzone.numerics.checks import (
     all_or_nothing,
@@ -40,19 +45,15 @@ from grayzone.numerics.checks import (
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import sigmoid
 from grayzone.numerics.threads import own_threads
-from grayzone.solvers.policy.constrained import constrain
+from grayzone.solvers.policy.cut import cut_scores
+from grayzone.solvers.policy.decisions import actions_of, mean_costs
 from grayzone.solvers.policy.online import OnlinePolicy
-from grayzone.solvers.policy.policy import (
-    Fitted,
-    PolicyProblem,
-    descend_directly,
-    fit_targets,
-    majorise,
-    policy_of,
-)
-from grayzone.solvers.training import Labelled, label_rows
-from grayzone.sources.open import check_same_place, given_blocks, in_blocks, validated
-from grayzone.sources.split import check_fraction, split_rows
+from grayzone.solvers.policy.policy import policy_of
+from grayzone.solvers.policy.problem import PolicyProblem, PolicySpec
+from grayzone.solvers.policy.solve import Course, PolicyFit, fit_policy
+from grayzone.sources.labelled import Labelled
+from grayzone.sources.open import check_same_place, in_blocks, open_rows, validated
+from grayzone.sources.split import check_fraction, split
 
 Array = Any
 
@@ -113,8 +114,8 @@ class TightBoundLogisticRegression(
     validation_fraction : float or None, default=None
         Share of rows to hold out: for the final threshold under a limit, which then holds for new
         data rather than for the training data; otherwise to warn where ``n_bounds`` > 1
-        decides worse than 1. Of blocks, and of arrays that are not NumPy's, rows are drawn by
-        their numbers: about that share, and other rows than of the same data in memory.
+        decides worse than 1. Of blocks rows are drawn by their numbers: about that share, and
+        other rows than of the same data in memory.
     solver : {"auto", "mm", "direct"}, default="auto"
         "mm" runs Algorithm 1 literally. "direct" descends J itself after five bounds, to a
         stationary point, in a fraction of the time that hundreds of bounds would take; it need not
@@ -125,7 +126,9 @@ class TightBoundLogisticRegression(
     class_weight : mapping, "balanced" or None, default=None
         Weights of the classes.
     tol : float, default=1e-6
-        Relative decrease of J, in thousandths, at which it counts as stationary.
+        Relative accuracy: the fit may stop once what is left to gain is at most ``tol`` times the
+        objective. To be safe a thousandth of it is asked of what can be measured: of the decrease
+        that the last Newton step of each bound promises, and of the last decrease of J.
     max_iter : int, default=100
         Most Newton steps for each bound.
     warm_start : bool, default=False
@@ -152,10 +155,10 @@ class TightBoundLogisticRegression(
         asks for. None where there are other than two actions.
     cost_matrix_ : ndarray of shape (K, K)
         ``cost[true, decided]``.
-    kkt_residual_ : float
+    promised_decrease_ : float
         Relative decrease that the last Newton step of the last convex fit promised (the largest
         scaled gradient with "direct"): how far the solution is from stationary.
-    validation_costs_ : tuple of two floats
+    held_out_costs_ : tuple of two floats
         Mean costs of decisions on held-out rows with one bound and with all; only without a limit
         and with ``validation_fraction``.
     n_iter_ : int
@@ -188,6 +191,8 @@ class TightBoundLogisticRegression(
     array([ 0,  1, -1])
     """
 
+    coef_: Array
+    intercept_: Array
     _online: OnlinePolicy
 
     def __init__(
@@ -251,36 +256,26 @@ class TightBoundLogisticRegression(
             The fitted estimator.
         """
         target = self._check_parameters()
-        source = given_blocks(self, X, y, sample_weight)
-        if source is not None:
-            with fit_progress(self, "bound", self._most_steps(target)) as report:
-                found = fit_blocks(self, source, target, _listener(report))
-            self._forget_extras()
-            self._tell_if_worse(found.held_out_costs)
-            if not found.stopped:
-                self._tell_unless_converged()
-            return self
-        X, y = validate_data(self, X, y, **_ACCEPTED)
-        rows = label_rows(X, y, sample_weight, self.class_weight, by_rows=False)
-        self._check_classes(rows.classes, target)
-        start = self._previous(rows.classes, X.shape[1], np.empty(0))
-        rewards = self._set_actions(rows.classes, rows.prior)
-        self._forget_extras()
-        train, out = self._split(rows)
-        with own_threads(), fit_progress(self, "bound", self._most_steps(target)) as report:
-            problem = self._problem(rows, rewards, train)
-            if start is None:
-                start = problem.start()
-            targets = self._first_targets(problem, rows, train)
-            first = fit_targets(problem, targets, start, 1e-3 * self.tol)
-            last, stopped = self._tighten(problem, rows, train, first, target, report)
-            self._expose(last)
+        labelled = open_rows(self, X, y, sample_weight, class_weight=self.class_weight, **_ACCEPTED)
+        self._check_classes(labelled.classes, target)
+        start = self._previous(labelled)
+        costs = self._decide(labelled.classes, labelled.prior, labelled.like)
+        train, held_out = self._split(labelled)
+        problem = PolicyProblem(train, self._specify(costs), self.tol, self.max_iter)
+        undecided = None if self.reject_cost is None else costs
+        course = Course(self.n_bounds, self._directly(), target, undecided)
+        given = (X, y) if labelled.held is not None else (None, None)
+        with _threads(labelled), self._progress(target, *given) as report:
+            solution = fit_policy(problem, course, start, self._listener(report, labelled.like))
+            self._expose(solution, labelled.like)
             if target is not None:
-                self._set_cut(target, rows, train if out is None else out, out is not None)
-        if target is None and out is not None:
-            self._tell_if_worse(self._held_out_costs(rows, out, first))
-        if not stopped:
-            self._tell_unless_converged()
+                # with held-out rows the rate is that of new data
+                judged, fresh = (train, False) if held_out is None else (held_out, True)
+                self._cut = cut_scores(judged.plain, solution.coef, target, fresh=fresh)
+            elif held_out is not None:
+                coefs = solution.first, solution.coef
+                self.held_out_costs_ = mean_costs(held_out, coefs, costs, self.fit_intercept)
+        self._warn(solution.stopped)
         return self
 
     def _check_parameters(self) -> Target | None:
@@ -307,27 +302,21 @@ class TightBoundLogisticRegression(
         if target is not None and len(classes) > 2:
             raise ValueError(f"{target.name} is for two classes; y has {len(classes)}.")
 
-    def _forget_extras(self) -> None:
-        """Drop what an earlier fit left and this one need not set."""
-        for name in ("validation_costs_", "_online"):
-            self.__dict__.pop(name, None)
+    def _decide(self, classes: Array, prior: Array | None, like: Array) -> Array:
+        """Set what can be decided and what it costs; returns costs (K, A) of actions.
 
-    def _set_actions(self, classes: Array, prior: Array | None) -> Array:
-        """Set what can be decided and what it costs; gives rewards (K, A)."""
+        What an earlier fit left and this one need not set is dropped.
+        """
+        for name in ("held_out_costs_", "_online"):
+            self.__dict__.pop(name, None)
         self.classes_ = self.actions_ = classes
-        self.cost_matrix_ = cost_matrix(self.costs, classes, prior)
+        self.cost_matrix_ = costs = cost_matrix(self.costs, classes, prior)
         if self.reject_cost is not None:
             self.actions_ = action_labels(classes, self.undecided_label)
+            costs = np.column_stack([costs, reject_costs(self.reject_cost, classes)])
         self._cut = 0.0
-        costs = self._action_costs()
-        return costs.max(axis=1, keepdims=True) - costs
-
-    def _action_costs(self) -> Array:
-        """Costs (K, A) of all actions."""
-        if self.reject_cost is None:
-            return self.cost_matrix_
-        undecided = reject_costs(self.reject_cost, self.classes_)
-        return np.column_stack([self.cost_matrix_, undecided])
+        move_decision(self, like)
+        return costs
 
     @property
     def threshold_(self) -> float | None:
@@ -335,158 +324,84 @@ class TightBoundLogisticRegression(
         check_is_fitted(self, "coef_")
         return float(sigmoid(np.array(self._cut))) if self.actions_.shape[0] == 2 else None
 
-    def _split(self, rows: Labelled) -> tuple[Array | None, Array | None]:
+    def _split(self, labelled: Labelled) -> tuple[Labelled, Labelled | None]:
+        """Return the rows to fit to, and those held out."""
         if self.validation_fraction is None:
-            return None, None
+            return labelled, None
         rng = check_random_state(self.random_state)
-        return split_rows(rows.codes, rows.classes, self.validation_fraction, rng)
+        return split(labelled, self.validation_fraction, rng)
 
-    def _problem(self, rows: Labelled, rewards: Array, train: Array | None) -> PolicyProblem:
-        used = rows.used if train is None else rows.used[train]
-        codes = rows.codes if train is None else rows.codes[train]
-        weight = rows.weight if train is None else rows.weight[train]
-        X = rows.X if used.size == rows.X.shape[0] else rows.X[used]
+    def _specify(self, costs: Array) -> PolicySpec:
+        rewards = costs.max(axis=1, keepdims=True) - costs
         n_actions = rewards.shape[1]
-        return PolicyProblem(
-            as_design(X, self.fit_intercept),
-            policy_of(n_actions),
-            weight[:, None] * rewards[codes],
-            1.0 / (self.C * n_actions),
-            self.tol,
-            self.max_iter,
+        return PolicySpec(
+            policy_of(n_actions), rewards, 1.0 / (self.C * n_actions), self.fit_intercept
         )
-
-    def _first_targets(self, problem: PolicyProblem, rows: Labelled, train: Array | None) -> Array:
-        """Targets of the first bound: at p = 1/A or, beside an undecided action, at Bayes' rule.
-
-        Where p = 1/A every row stays half undecided, and more bounds hardly get away from there.
-        A bound may be taken at any policy: that of the log-loss fit and Bayes' (Chow's) rule.
-        """
-        if self.reject_cost is None:
-            return problem.first_targets()
-        plain = self._problem(rows, np.eye(len(rows.classes)), train)
-        fitted = fit_targets(plain, plain.first_targets(), plain.start(), 1e-3 * self.tol)
-        proba = plain.policy.proba(fitted.scores)
-        chosen = np.argmin(proba @ self._action_costs(), axis=1)
-        # some doubt, so that no action is ruled out: its intercept would have no optimum
-        policy = np.full(problem.rewards.shape, DOUBT / len(self.actions_))
-        policy[np.arange(chosen.size), chosen] += 1.0 - DOUBT
-        return problem.rewards * policy
 
     def _directly(self) -> bool:
         """Whether J itself is descended, rather than bound by bound."""
         many = self.n_bounds > _FEW_BOUNDS if self.solver == "auto" else self.solver == "direct"
         return many and self.n_bounds > 1
 
-    def _most_steps(self, target: Target | None) -> int | None:
-        """How many steps there can be, where that is known."""
+    def _progress(self, target: Target | None, X: Array, y: Array) -> Any:
+        """Return a context in which callbacks hear of each step."""
+        n_steps = None if self._directly() else self.n_bounds
         if target is not None:
-            return self.n_bounds + 1  # and the start, which keeps the limit
-        return None if self._directly() else self.n_bounds
+            n_steps = self.n_bounds + 1  # and the start, which keeps the limit
+        return fit_progress(self, "bound", n_steps, X=X, y=y)
 
-    def _tighten(
-        self,
-        problem: PolicyProblem,
-        rows: Labelled,
-        train: Array | None,
-        first: Fitted,
-        target: Target | None,
-        report: Report | None,
-    ) -> tuple[Fitted, bool]:
-        """Go from the first bound to the last, unless told to stop; sets the path of J."""
-        wishes, heard = [False], _listener(report)
+    def _listener(self, report: Report | None, like: Array) -> Callable[[Array, float], bool]:
+        """Return what tells callbacks J after each step, and what the policy is by then."""
 
-        def listen(cost: float) -> bool:
-            wishes.append(heard(cost))
-            return wishes[-1]
+        def listen(coef: Array, cost: float) -> bool:
+            return report is not None and report(
+                lambda: self._coefficients(coef, like), expected_cost=cost
+            )
 
-        if target is None and self._directly():
-            found, path = descend_directly(problem, first, listen)
-            self.expected_error_path_ = np.array(path)
-            return found, wishes[-1]
-        if target is None:
-            steps = majorise(problem, first, self.n_bounds)
-        else:
-            places = slice(None) if train is None else train
-            codes, weight = rows.codes[places], rows.sample_weight[rows.used][places]
-            limit, objective = make_limit(target, codes, weight)
-            limited = replace(problem, rewards=objective)
-            own = np.where(codes == 1, 1.0, -1.0)
-            steps = constrain(limited, own, limit, first, self.n_bounds)
-        last, costs = first, []
-        for fitted, cost in steps:
-            last = fitted
-            costs.append(cost)
-            if listen(cost):
-                break
-        self.expected_error_path_ = np.array(costs)
-        return last, wishes[-1]
+        return listen
 
-    def _expose(self, last: Fitted) -> None:
+    def _coefficients(self, coef: Array, like: Array) -> dict[str, Array]:
         d = self.n_features_in_
-        self.coef_ = np.ascontiguousarray(last.coef[:, :d])
-        self.intercept_ = (
-            last.coef[:, d].copy() if self.fit_intercept else np.zeros(last.coef.shape[0])
-        )
-        self.kkt_residual_ = last.residual
-        self.n_iter_ = len(self.expected_error_path_)
+        intercept = coef[:, d].copy() if self.fit_intercept else np.zeros(coef.shape[0])
+        slopes = np.ascontiguousarray(coef[:, :d])
+        return {"coef_": moved(slopes, like), "intercept_": moved(intercept, like)}
 
-    def _held_out_costs(self, rows: Labelled, out: Array, first: Fitted) -> tuple[float, float]:
-        """Mean costs of decisions on held-out rows with one bound and with all."""
-        X, weight = rows.X[rows.used[out]], rows.weight[out]
-        coef = np.column_stack([self.coef_, self.intercept_])
-        before = first.coef if self.fit_intercept else np.pad(first.coef, ((0, 0), (0, 1)))
-        costs, means = self._action_costs(), []
-        for which in (before, coef):
-            scores = as_design(X, fit_intercept=True).scores(which)
-            paid = costs[rows.codes[out], actions_of(scores, self._cut)]
-            means.append(float(np.average(paid, weights=weight)))
-        return means[0], means[1]
+    def _expose(self, solution: PolicyFit, like: Array) -> None:
+        for name, value in self._coefficients(solution.coef, like).items():
+            setattr(self, name, value)
+        self.expected_error_path_ = moved(np.array(solution.path), like)
+        self.promised_decrease_ = solution.residual
+        self.n_iter_ = len(solution.path)
 
-    def _tell_if_worse(self, means: tuple[float, float] | None) -> None:
-        """Keep mean costs of decisions on held-out rows, and warn where more bounds are worse."""
-        if means is None:
-            return
-        self.validation_costs_ = means
-        if means[1] > means[0]:
+    def _warn(self, stopped: bool) -> None:
+        """Warn where more bounds decide worse, and where the fit is not at its end."""
+        one, every = getattr(self, "held_out_costs_", (0.0, 0.0))
+        if every > one:
             warnings.warn(
-                f"On held-out rows decisions cost {means[1]:.4g} with n_bounds={self.n_bounds}, "
-                f"more than {means[0]:.4g} with one bound. Choose C anew, or n_bounds=1.",
+                f"On held-out rows decisions cost {every:.4g} with n_bounds={self.n_bounds}, "
+                f"more than {one:.4g} with one bound. Choose C anew, or n_bounds=1.",
                 UserWarning,
                 stacklevel=FIT_DEPTH,
             )
+        if not stopped and self.promised_decrease_ > _SLACK * self.tol:
+            warnings.warn(
+                f"The last convex fit stopped {self.promised_decrease_:.1e} from stationary; scale "
+                f"the features or raise max_iter (now {self.max_iter}).",
+                ConvergenceWarning,
+                stacklevel=FIT_DEPTH,
+            )
 
-    def _set_cut(self, target: Target, rows: Labelled, part: Array | None, fresh: bool) -> None:
-        """Set the threshold at which decisions, not only probabilities, keep the limit."""
-        places = slice(None) if part is None else part
-        scores = self._scores(rows.X[rows.used[places]])[:, 0]
-        # rates are those of the data, whatever the classes weigh in the fit
-        weight = rows.sample_weight[rows.used][places]
-        self._cut = cut_at(target, scores, rows.codes[places] == 1, weight, fresh)
-
-    def _tell_unless_converged(self) -> None:
-        if self.kkt_residual_ <= _SLACK * self.tol:
-            return
-        warnings.warn(
-            f"The last convex fit stopped {self.kkt_residual_:.1e} from stationary; scale the "
-            f"features or raise max_iter (now {self.max_iter}).",
-            ConvergenceWarning,
-            stacklevel=FIT_DEPTH,
-        )
-
-    def _previous(self, classes: Array, n_features: int, like: Array) -> Array | None:
-        """Coefficients of the last fit, where they can be a start for this one."""
+    def _previous(self, labelled: Labelled) -> Array | None:
+        """Return coefficients of the last fit, where they can be a start for this one."""
         if not (self.warm_start and hasattr(self, "coef_")):
             return None
+        classes = labelled.classes
         n_actions = len(classes) + int(self.reject_cost is not None)
-        shape = (1 if n_actions == 2 else n_actions, n_features)
+        shape = (1 if n_actions == 2 else n_actions, labelled.n_features)
         if self.coef_.shape != shape or not np.array_equal(classes, as_numpy(self.classes_)):
             return None
-        coef = self.coef_
-        if self.fit_intercept:
-            xp = array_namespace(coef)
-            coef = xp.concat([coef, self.intercept_[:, None]], axis=1)
-        return moved(coef, like)
+        coef = as_numpy(self.coef_)
+        return np.column_stack([coef, as_numpy(self.intercept_)]) if self.fit_intercept else coef
 
     # ------------------------------------------------------------------------------------------
     # One batch at a time
@@ -563,37 +478,36 @@ class TightBoundLogisticRegression(
         if classes is not None and classes.size < 2:
             raise ValueError(f"classes must name at least two classes; got {classes!r}.")
         if classes is None:
-            rewards = self._set_actions(as_numpy(self.classes_), None)
-            xp = array_namespace(self.coef_)
+            classes, xp = as_numpy(self.classes_), array_namespace(self.coef_)
             coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
+            costs = self._decide(classes, None, coef)
         else:
-            rewards = self._set_actions(classes, None)
-            n_outputs = policy_of(len(self.actions_)).n_outputs
-            coef = np.zeros((n_outputs, self.n_features_in_ + 1))
-            coef = moved(coef, X) if is_elsewhere(X) else coef
+            like = X if is_elsewhere(X) else np.empty(0)
+            costs = self._decide(classes, None, like)
+            n_outputs = policy_of(costs.shape[1]).n_outputs
+            coef = moved(np.zeros((n_outputs, self.n_features_in_ + 1)), like)
             self.n_iter_ = 0
-        move_decision(self, coef)
+        rewards = costs.max(axis=1, keepdims=True) - costs
         self._online = OnlinePolicy.start(moved(rewards, coef), coef)
 
     # ------------------------------------------------------------------------------------------
     # Decisions
     # ------------------------------------------------------------------------------------------
 
-    def _scores(self, X: Array) -> Array:
-        xp = array_namespace(self.coef_)
-        coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
-        return as_design(X, fit_intercept=True).scores(coef)
-
-    def _checked_scores(self, X: Array, method: str) -> Array:
-        """Scores of all actions, for the public method of that name."""
+    def _scores(self, X: Array, method: str) -> tuple[Array, Any]:
+        """Return scores of all actions, for the public method of that name, and X's precision."""
         check_is_fitted(self, "coef_")
         check_same_place(self, X, self.coef_, method)
-        return self._scores(validated(self, X, reset=False, **_ACCEPTED))
+        X = validated(self, X, reset=False, **_ACCEPTED)
+        xp = array_namespace(self.coef_)
+        coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
+        return as_design(X, fit_intercept=True).scores(coef), X.dtype
 
-    def _class_scores(self, X: Array, method: str) -> Array:
-        """Scores of classes alone: (n, K), or (n, 1) log-odds of two actions."""
-        scores = self._checked_scores(X, method)
-        return scores if scores.shape[1] == 1 else scores[:, : self.classes_.shape[0]]
+    def _class_scores(self, X: Array, method: str) -> tuple[Array, Any]:
+        """Return scores of classes alone: (n, K), or (n, 1) log-odds of two actions."""
+        scores, dtype = self._scores(X, method)
+        n_classes = scores.shape[1] if scores.shape[1] == 1 else self.classes_.shape[0]
+        return scores[:, :n_classes], dtype
 
     @lazily
     def decision_function(self, X: Array) -> Array:
@@ -609,10 +523,12 @@ class TightBoundLogisticRegression(
         scores : ndarray of shape (n_samples,) or (n_samples, K)
             Those of staying undecided are not among them.
         """
-        scores = self._class_scores(X, "decision_function")
+        scores, dtype = self._class_scores(X, "decision_function")
         if scores.shape[1] == 2:
-            return scores[:, 1] - scores[:, 0]
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+            scores = scores[:, 1] - scores[:, 0]
+        elif scores.shape[1] == 1:
+            scores = scores[:, 0]
+        return in_precision(scores, dtype)
 
     @lazily
     def policy_proba(self, X: Array) -> Array:
@@ -628,7 +544,8 @@ class TightBoundLogisticRegression(
         proba : ndarray of shape (n_samples, A)
             One column for each of ``actions_``.
         """
-        return class_probabilities(self._checked_scores(X, "policy_proba"))
+        scores, dtype = self._scores(X, "policy_proba")
+        return in_precision(class_probabilities(scores), dtype)
 
     @lazily
     def predict_proba(self, X: Array) -> Array:
@@ -645,7 +562,8 @@ class TightBoundLogisticRegression(
             With ``n_bounds`` > 1 they saturate: they are probabilities of decisions, not calibrated
             ones of classes.
         """
-        return class_probabilities(self._class_scores(X, "predict_proba"))
+        scores, dtype = self._class_scores(X, "predict_proba")
+        return in_precision(class_probabilities(scores), dtype)
 
     @lazily
     def predict_log_proba(self, X: Array) -> Array:
@@ -661,7 +579,8 @@ class TightBoundLogisticRegression(
         log_proba : ndarray of shape (n_samples, K)
             Finite also where a probability underflows.
         """
-        return log_probabilities(self._class_scores(X, "predict_log_proba"))
+        scores, dtype = self._class_scores(X, "predict_log_proba")
+        return in_precision(log_probabilities(scores), dtype)
 
     @lazily
     def predict(self, X: Array) -> Array:
@@ -677,8 +596,8 @@ class TightBoundLogisticRegression(
         y : ndarray of shape (n_samples,)
             Labels, or the undecided label.
         """
-        actions = actions_of(self._checked_scores(X, "predict"), self._cut)
-        return labels_at(self.actions_, actions)
+        scores, _ = self._scores(X, "predict")
+        return labels_at(self.actions_, actions_of(scores, self._cut))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -696,6 +615,7 @@ def _known_codes(y: Array, classes: Array) -> Array:
     return np.searchsorted(classes, y)
 
 
-def _listener(report: Report | None) -> Callable[[float], bool]:
-    """Tell callbacks J after each step."""
-    return lambda cost: report is not None and report(expected_cost=cost)
+def _threads(labelled: Labelled) -> AbstractContextManager[None]:
+    """Return a context in which rows in this memory have all threads."""
+    here = labelled.held is not None and is_numpy_array(labelled.like)
+    return own_threads() if here else nullcontext()

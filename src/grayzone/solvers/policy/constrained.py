@@ -9,119 +9,174 @@ something smaller, concave in the parameters,
 so that what satisfies it satisfies the limit. Its Lagrangian is a log-loss with one more weight,
 and a search for its multiplier solves each subproblem. Solutions are feasible from the first to the
 last, and the objective never falls; ascent in the dual would oscillate.
+
+Weights of the limit are those of the rows times a factor of their class, and so are its targets
+beside those of the objective: the Lagrangian is the bound of other rewards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from grayzone.decision.limits import Limit
-from grayzone.numerics.losses import sigmoid, softplus
-from grayzone.solvers.policy.policy import _FINER, Fitted, PolicyProblem, fit_targets
+from grayzone.decision.limits import ClassLimit
+from grayzone.numerics.losses import sigmoid
+from grayzone.numerics.pieces import summed
+from grayzone.solvers.policy.bounds import FINER, Solution, fit_bound
+from grayzone.solvers.policy.problem import (
+    Bound,
+    Point,
+    PolicyAt,
+    PolicyProblem,
+    PolicySpec,
+    amounts,
+)
+from grayzone.sources.labelled import Rows
+from grayzone.sources.source import Sums
 
 Array = Any
 
-_BISECTIONS = 60
 _CLOSE = 1e-5  # to the limit, relative, that the search for a multiplier ends at
 _FARTHEST, _STEP = 60.0, 0.25  # log-odds that the intercept is shifted by
+_FINEST = 1e-15  # difference of shifts that is none
+_AT_ONCE = 16  # shifts that one reading tries, where readings are dear
 _FIRST_STEP, _LARGEST_STEP = 0.125, 16.0  # of the logarithm of a multiplier
 
-# From a multiplier and a start to a solution, of any kind, and the room that it leaves.
-Solver = Callable[[float, Any], tuple[Any, float]]
+# From a multiplier and a start to a solution, and the room that it leaves.
+Solver = Callable[[float, Solution], tuple[Solution, float]]
 
 
-def constrain(
-    problem: PolicyProblem, own: Array, limit: Limit, first: Fitted, n_bounds: int
-) -> Iterator[tuple[Fitted, float]]:
+def constrain(problem: PolicyProblem, first: Solution, n_bounds: int) -> Iterator[Solution]:
     """Maximise rewards under a limit, from the first bound's minimum shifted until it is kept.
 
     Parameters
     ----------
     problem : PolicyProblem
-        Two actions; its rewards are the objective.
-    own : array of shape (n,)
-        1 for rows of the positive class, -1 for the others.
-    limit : Limit
-        The limit.
-    first : Fitted
+        Two actions and their limit; rows have their own weights, without those of classes.
+    first : Solution
         The fit without it.
     n_bounds : int
         How often the bounds are renewed.
 
     Yields
     ------
-    fitted, cost : Fitted, float
-        Every solution, feasible, and its J.
+    solution : Solution
+        Every one feasible; their expected costs never rise.
     """
-    now, multiplier = _shifted(limit, first), 1.0
-    cost = problem.expected_cost(now.coef, now.scores)
-    yield now, cost
+    limit = problem.spec.limit
+    assert limit is not None
+    point, multiplier = _shifted(problem, limit, first.reading.point), 1.0
+    now = Solution(problem.read(problem.bound_at(point), point, curvature=False), first.residual)
+    yield now
     for _ in range(n_bounds):
-        now, multiplier = _bounded_step(problem, own, limit, now, multiplier)
-        before, cost = cost, problem.expected_cost(now.coef, now.scores)
-        if cost > before:  # by what the search leaves: nothing is gained any more
+        before = now.cost
+        now, multiplier = _bounded_step(problem, limit, now, multiplier)
+        if now.cost > before:  # by what the search leaves: nothing is gained any more
             return
-        yield now, cost
-        if before - cost <= _FINER * problem.tol * abs(cost):
+        yield now
+        if before - now.cost <= FINER * problem.tol * abs(now.cost):
             return
 
 
-def _shifted(limit: Limit, first: Fitted) -> Fitted:
+def _bounded_step(
+    problem: PolicyProblem, limit: ClassLimit, now: Solution, multiplier: float
+) -> tuple[Solution, float]:
+    """Solve the convex subproblem at the current solution; returns its multiplier as well."""
+    here = now.reading
+    slack = limit.constant + float(here["limit"])
+    # a multiplier of 1 makes the limit weigh as much as the objective
+    unit = float(here["reward"]) / max(float(here["pulled"]), 1e-300)
+    own, tight_at = np.diag(np.abs(limit.factors)), PolicyAt(here.point)
+
+    def solved(multiplier: float, start: Solution) -> tuple[Solution, float]:
+        lagrangian = Bound(problem.spec.rewards + unit * multiplier * own, tight_at)
+        reading = problem.read(lagrangian, start.reading.point)
+        solution = fit_bound(reading, FINER * problem.tol)
+        return solution, slack - float(solution.reading["lost"])
+
+    kept, multiplier = _smallest(solved, now, multiplier, _CLOSE * limit.scale)
+    return (now if kept is None else kept), multiplier
+
+
+# ------------------------------------------------------------------------------------------
+# Start
+# ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Shifts:
+    """What is had of the limit at several shifts of the intercept, in one reading."""
+
+    spec: PolicySpec
+    limit: ClassLimit
+    point: Point
+    shifts: tuple[float, ...]
+
+    def __call__(self, rows: Rows) -> Sums:
+        F = self.point.scores_of(self.spec.design(rows), rows)
+
+        def had(shift: float) -> Array:
+            def of_rows(F: Array, codes: Array, weight: Array) -> Array:
+                return amounts(self.limit.factors, codes, weight) * sigmoid(F[:, 0] + shift)
+
+            return summed(of_rows, F, rows.codes, rows.weight)
+
+        return {"limit": np.array([float(had(shift)) for shift in self.shifts])}
+
+
+def _shifted(problem: PolicyProblem, limit: ClassLimit, first: Point) -> Point:
     """Move the intercept just as far as it takes for the limit to be kept."""
-    if limit.slack(first.scores) >= 0.0:
-        return first
-    # outwards, to the nearest: a precision need not be kept everywhere beyond
-    for step in np.arange(_STEP, _FARTHEST, _STEP):
-        for inside, outside in ((-step, _STEP - step), (step, step - _STEP)):
-            if limit.slack(first.scores + inside) >= 0.0:
-                return _moved(limit, first, float(inside), float(outside))
+
+    def kept(shifts: Array) -> Array:
+        task = _Shifts(problem.spec, limit, first, tuple(float(s) for s in shifts))
+        return limit.constant + problem.labelled.reduce(task)["limit"] >= 0.0
+
+    at_once = 1 if problem.labelled.cheap_rereads else _AT_ONCE
+    inside, outside = _bracket(kept, at_once)
+    while abs(inside - outside) > _FINEST * max(1.0, abs(inside)):
+        tried = np.linspace(outside, inside, at_once + 2)[1:-1]
+        good = np.append(kept(tried), True)
+        place = int(np.argmax(good))  # the nearest to the outside that keeps it
+        outside = outside if place == 0 else float(tried[place - 1])
+        inside = inside if place == tried.size else float(tried[place])
+    coef = first.coef.copy()
+    coef[:, -1] += inside
+    return Point(coef, None if first.scores is None else first.scores + inside)
+
+
+def _bracket(kept: Callable[[Array], Array], at_once: int) -> tuple[float, float]:
+    """Shift that keeps the limit, and one next to it, nearer to none, that does not.
+
+    Outwards, to the nearest: a precision need not be kept everywhere beyond.
+    """
+    if kept(np.zeros(1))[0]:
+        return 0.0, 0.0
+    steps, few = np.arange(_STEP, _FARTHEST, _STEP), max(1, at_once // 2)
+    for a in range(0, steps.size, few):
+        some = steps[a : a + few]
+        tried = np.column_stack([-some, some]).ravel()
+        good = kept(tried)
+        if np.any(good):
+            inside = float(tried[int(np.argmax(good))])
+            return inside, inside - float(np.copysign(_STEP, inside))
     raise ValueError(
         "The limit cannot be kept on the training data, whatever the threshold is: there is no "
         "start for the constrained fit. Ask for less."
     )
 
 
-def _moved(limit: Limit, first: Fitted, inside: float, outside: float) -> Fitted:
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (inside + outside)
-        if limit.slack(first.scores + middle) >= 0.0:
-            inside = middle
-        else:
-            outside = middle
-    coef = first.coef.copy()
-    coef[0, -1] += inside
-    return Fitted(coef, first.scores + inside, first.residual)
+# ------------------------------------------------------------------------------------------
+# Multipliers
+# ------------------------------------------------------------------------------------------
 
 
-def _bounded_step(
-    problem: PolicyProblem, own: Array, limit: Limit, now: Fitted, multiplier: float
-) -> tuple[Fitted, float]:
-    """Solve the convex subproblem at the current solution; gives its multiplier as well."""
-    pulled = np.abs(limit.weight) * sigmoid(own * now.scores[:, 0])
-    # the bound holds where sum of pulled * (log p_now - log p) <= slack
-    base = -softplus(-own * now.scores[:, 0])
-    slack = limit.slack(now.scores)
-    place = (own > 0).astype(np.intp)
-    objective = problem.targets(now.scores)
-    # a multiplier of 1 makes the limit weigh as much as the objective
-    unit = float(np.sum(objective)) / max(float(np.sum(pulled)), 1e-300)
-
-    def solved(multiplier: float, start: Fitted) -> tuple[Fitted, float]:
-        q = objective.copy()
-        q[np.arange(place.size), place] += unit * multiplier * pulled
-        found = fit_targets(problem, q, start.coef, _FINER * problem.tol)
-        log_p = -softplus(-own * found.scores[:, 0])
-        return found, slack - float(pulled @ (base - log_p))
-
-    kept, multiplier = _smallest(solved, now, multiplier, _CLOSE * limit.scale)
-    return (now if kept is None else kept), multiplier
-
-
-def _smallest(solved: Solver, now: Any, multiplier: float, close: float) -> tuple[Any, float]:
+def _smallest(
+    solved: Solver, now: Solution, multiplier: float, close: float
+) -> tuple[Solution | None, float]:
     """Smallest multiplier that keeps the bound, with ``close`` to spare at most, and its solution.
 
     Room grows with the multiplier: it is bracketed from the last bound's on. Not from 0 on: without
@@ -145,10 +200,10 @@ class _Search:
     What is ``close`` to the limit counts as on it.
     """
 
-    def __init__(self, solved: Solver, close: float, start: Any) -> None:
+    def __init__(self, solved: Solver, close: float, start: Solution) -> None:
         self._solved, self._close, self._last = solved, close, start
         self._known: dict[float, float] = {}
-        self.kept: Any = None
+        self.kept: Solution | None = None
         self.place = 0.0
 
     def room(self, place: float) -> float:

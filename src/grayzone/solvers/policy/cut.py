@@ -1,8 +1,9 @@
-"""Where to cut the scores of rows in blocks so that decisions keep a rate, without holding them.
+"""Where to cut scores so that decisions keep a rate, wherever the rows are.
 
-Scores are known as groups: ranges with what their rows weigh. The best place between two groups is
-compared with what could at best be found inside of a group; as long as one of them could hold a
-better place another reading divides it, down to single scores where it has few.
+Scores of held rows are sorted where they are. Those of a stream are known as groups: ranges with
+what their rows weigh. The best place between two groups is compared with what could at best be
+found inside of a group; as long as one of them could hold a better place another reading divides
+it, down to single scores where it has few.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from grayzone.decision.limits import Target, _allowed
+from grayzone.decision.limits import Target, cut_at, cut_between, keeps, nothing_kept
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
-from grayzone.sources.labelled import Rows
-from grayzone.sources.labelled_blocks import LabelledBlocks
+from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 
 Array = Any
@@ -37,15 +37,19 @@ class _Groups(NamedTuple):
     downs: Array  # weight of negative rows
 
 
-def cut_by_blocks(labelled: LabelledBlocks, coef: Array, target: Target, fresh: bool) -> float:
-    """Score from which on to decide for the positive class, so that decisions keep the rate.
+def cut_scores(labelled: Labelled, coef: Array, target: Target, *, fresh: bool) -> float:
+    """Return the score from which on to decide for the positive class, so as to keep the rate.
 
-    What :func:`grayzone.decision.limits.cut_at` gives for scores in memory; ``coef`` has an
-    intercept.
+    ``coef`` has an intercept; rows that are ``fresh`` have not been seen by the fit. See
+    :func:`grayzone.decision.limits.cut_at`.
     """
+    rows = labelled.held
+    if rows is not None:
+        scores = rows.design().scores(moved(coef, rows.weight))[:, 0]
+        return cut_at(target, scores, rows.codes == 1, rows.weight, fresh)
     reader = _Reader(labelled, coef)
     groups = reader.divided(-np.inf, np.inf, labelled.n_rows)
-    means = labelled.mass / labelled.counts
+    means = (labelled.mass / labelled.counts)[::-1]
     while True:
         place, wanting = _search(groups, target, means, fresh)
         if wanting is None:
@@ -55,19 +59,19 @@ def cut_by_blocks(labelled: LabelledBlocks, coef: Array, target: Target, fresh: 
         columns = zip(groups, part, strict=True)
         groups = _Groups(*(np.r_[old[:wanting], new, old[wanting + 1 :]] for old, new in columns))
     if place is None:
-        # nothing can be promised: to keep a recall decide always, otherwise never
-        return -np.inf if target.name == "min_recall" else np.inf
+        return nothing_kept(target)
     return reader.cut(float(groups.top[place]) if place < groups.top.size else -np.inf)
 
 
 def _search(
     groups: _Groups, target: Target, means: Array, fresh: bool
 ) -> tuple[int | None, int | None]:
-    """Give the best place, groups above it, or else the group that could hold a better one."""
+    """Return the best place, groups above it, or else the group that could hold a better one."""
     ups, downs = (np.append(0.0, np.cumsum(part)) for part in (groups.ups, groups.downs))
-    good = _keeps(target, ups, downs, ups[-1], downs[-1], means, fresh)
+    totals = float(ups[-1]), float(downs[-1])
+    good = keeps(target, (ups, downs), totals, means, fresh)
     # at best all positive rows of a group come first, and none of the others
-    maybe = _keeps(target, ups[1:], downs[:-1], ups[-1], downs[-1], means, fresh)
+    maybe = keeps(target, (ups[1:], downs[:-1]), totals, means, fresh)
     maybe &= np.nextafter(groups.bottom, np.inf) < groups.top
     places, wanting = np.flatnonzero(good), np.flatnonzero(maybe)
     if target.name == "min_recall":
@@ -79,23 +83,6 @@ def _search(
     return (place if places.size else None), (int(wanting[-1]) if open_ else None)
 
 
-def _keeps(
-    target: Target,
-    ups: Array,
-    downs: Array,
-    all_ups: float,
-    all_downs: float,
-    means: Array,
-    fresh: bool,
-) -> Array:
-    """Whether the rate is kept where rows of these weights are decided for."""
-    if target.name == "max_fpr":
-        return downs <= _allowed(target.value, all_downs, means[:1], fresh)
-    if target.name == "min_recall":
-        return all_ups - ups <= _allowed(1.0 - target.value, all_ups, means[1:], fresh)
-    return ups >= target.value * (ups + downs) * (1.0 - 1e-12)
-
-
 # ------------------------------------------------------------------------------------------
 # Readings
 # ------------------------------------------------------------------------------------------
@@ -105,7 +92,7 @@ def _keeps(
 class _Reader:
     """Scores of rows, asked for again and again."""
 
-    labelled: LabelledBlocks
+    labelled: Labelled
     coef: Array
 
     def divided(self, bottom: float, top: float, n_scores: int) -> _Groups:
@@ -115,20 +102,15 @@ class _Reader:
             return _single_groups(self.labelled.reduce(singles)["scores"])
         edges = _edges(bottom, top)
         ranges = _Ranges(self.coef, edges)
-        found = self.labelled.reduce(ranges)["ranges"][:, 1:-1]  # those outside are known
-        full = np.flatnonzero(found[0] > 0)[::-1]
-        counts, ups, downs = found[:, full]
+        inside = self.labelled.reduce(ranges)["ranges"][:, 1:-1]  # those outside are known
+        full = np.flatnonzero(inside[0] > 0)[::-1]
+        counts, ups, downs = inside[:, full]
         return _Groups(edges[full + 1], edges[full], counts, ups, downs)
 
     def cut(self, edge: float) -> float:
         """Cut half way between the scores next to an edge, or just beyond all of them."""
-        found = self.labelled.reduce(_Neighbours(self.coef, edge))
-        above, below = min(found["above"]), max(found["below"])
-        if np.isinf(above):
-            return float(below + 1e-6 * (1.0 + abs(below)))
-        if np.isinf(below):
-            return float(above - 1e-6 * (1.0 + abs(above)))
-        return float(0.5 * (above + below))
+        sums = self.labelled.reduce(_Neighbours(self.coef, edge))
+        return cut_between(min(sums["above"]), max(sums["below"]))
 
 
 def _edges(bottom: float, top: float) -> Array:
@@ -146,8 +128,8 @@ def _edges(bottom: float, top: float) -> Array:
     return np.r_[bottom, inner, top]
 
 
-def _single_groups(found: list[tuple[Array, Array, Array]]) -> _Groups:
-    scores, ups, downs = (np.concatenate(parts) for parts in zip(*found, strict=True))
+def _single_groups(gathered: list[tuple[Array, Array, Array]]) -> _Groups:
+    scores, ups, downs = (np.concatenate(parts) for parts in zip(*gathered, strict=True))
     top, codes = np.unique(scores, return_inverse=True)
     counts, ups, downs = (np.bincount(codes, w, top.size) for w in (None, ups, downs))
     bottom = np.nextafter(top, -np.inf)
@@ -209,6 +191,6 @@ class _Neighbours:
 def _scored(rows: Rows, coef: Array) -> tuple[Array, Array, Array]:
     """Scores of rows, and weights of those of either class."""
     xp = array_namespace(rows.weight)
-    scores = rows.design().scores(coef)[:, 0]
+    scores = rows.design().scores(moved(coef, rows.weight))[:, 0]
     positive = rows.codes == 1
     return scores, xp.where(positive, rows.weight, 0.0), xp.where(positive, 0.0, rows.weight)

@@ -1,0 +1,434 @@
+r"""Expected cost of a stochastic decision, and the log-losses that bound it, on rows anywhere.
+
+A policy takes action a at x with probability :math:`p_a(x)`, the softmax of linear scores (two
+actions: the logistic function of one). With rewards :math:`R_{ia} \ge 0` it loses
+
+.. math:: J(\theta) = \sum_i w_i \Bigl(\max_a R_{ia} - \sum_a R_{ia} p_a(x_i)\Bigr)
+          + \tfrac{\lambda}{2A}\|\theta\|^2,
+
+which is not convex. By :math:`t \ge 1 + \log t` (Lemma 1 of Le Roux, 2017), for any other
+parameters :math:`\nu`,
+
+.. math:: -\sum_a R_{ia} p_a \le -\sum_a R_{ia} p^\nu_a \log p_a + \mathrm{const},
+
+with equality at :math:`\theta = \nu`: a log-loss with the soft targets :math:`w R p^\nu`. The first
+bound has :math:`p^\nu = 1/A`; for rewards of 1 for the right class it is A times smaller than
+logistic regression, and so is its penalty.
+
+Coefficients and all that is computed from sums are NumPy's; what belongs to rows is where they are.
+Rows that are held keep scores, which are carried along lines, and targets; rows of a stream keep
+nothing: one reading gives all that the next step may ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from grayzone.decision.limits import ClassLimit
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.designs import Design
+from grayzone.numerics.losses import sigmoid, softplus
+from grayzone.numerics.margins import output_pairs
+from grayzone.numerics.pieces import mapped, summed
+from grayzone.solvers.policy.policy import Policy, policy_of
+from grayzone.sources.labelled import Labelled, Rows
+from grayzone.sources.source import Sums
+
+Array = Any
+
+# Probability that the policy of the first bound beside an undecided action leaves to chance.
+_DOUBT = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class PolicySpec:
+    """What a policy is fitted to; small, it travels with every task.
+
+    Rewards are those of the classes for each action; under a limit, those that are maximised.
+    """
+
+    policy: Policy
+    rewards: Array  # (K, A)
+    penalty: float  # lambda / A
+    fit_intercept: bool
+    limit: ClassLimit | None = None
+
+    def design(self, rows: Rows) -> Design:
+        """Return what scores of rows are linear in."""
+        return rows.state("design", self.fit_intercept, lambda: rows.design(self.fit_intercept))
+
+    def amounts(self, rows: Rows) -> Array:
+        """Return the rewards (n, A) of rows, with their weights."""
+        columns = rows.codes, rows.weight
+        n_actions = self.policy.n_actions
+        return rows.state(
+            "rewards",
+            self,
+            lambda: mapped(lambda *c: amounts(self.rewards, *c), n_actions, *columns),
+        )
+
+
+def amounts(of_classes: Array, codes: Array, weight: Array) -> Array:
+    """Return amounts of the classes as amounts of rows, times their weights."""
+    taken = array_namespace(codes).take(moved(of_classes, weight), codes, axis=0)
+    return taken * (weight if taken.ndim == 1 else weight[:, None])
+
+
+def _own_log_odds(F: Array, codes: Array) -> Array:
+    """Log-odds of the rows' own classes, of two."""
+    return array_namespace(F).where(codes == 1, F[:, 0], -F[:, 0])
+
+
+class Point(NamedTuple):
+    """Coefficients (Q, p) and, of rows that are held, their scores."""
+
+    coef: Array
+    scores: Array | None = None
+
+    def scores_of(self, design: Design, rows: Rows) -> Array:
+        """Return the scores (n, Q) of rows."""
+        return design.scores(moved(self.coef, rows.weight)) if self.scores is None else self.scores
+
+
+# ------------------------------------------------------------------------------------------
+# Bounds
+# ------------------------------------------------------------------------------------------
+
+
+class Reference(Protocol):
+    """The policy that a bound is tight at."""
+
+    def proba(self, spec: PolicySpec, rows: Rows) -> Array:
+        """Return its probabilities, (n, A)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Uniform:
+    """All actions alike."""
+
+    def proba(self, spec: PolicySpec, rows: Rows) -> Array:
+        """Return its probabilities, (n, A)."""
+        xp, n_actions = array_namespace(rows.weight), spec.policy.n_actions
+        shape = rows.n_rows, n_actions
+        return xp.full(shape, 1.0 / n_actions, dtype=xp.float64, device=device(rows.weight))
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyAt:
+    """The policy of coefficients."""
+
+    point: Point
+
+    def proba(self, spec: PolicySpec, rows: Rows) -> Array:
+        """Return its probabilities, (n, A)."""
+        F = self.point.scores_of(spec.design(rows), rows)
+        return mapped(spec.policy.proba, spec.policy.n_actions, F)
+
+
+@dataclass(frozen=True, eq=False)
+class ChowsRule:
+    """Bayes' (Chow's) rule on log-loss probabilities, with some doubt.
+
+    Where p = 1/A every row stays half undecided, and more bounds hardly get away from there. The
+    doubt rules no action out: its intercept would have no optimum.
+    """
+
+    point: Point
+    costs: Array  # (K, A)
+
+    def proba(self, spec: PolicySpec, rows: Rows) -> Array:
+        """Return its probabilities, (n, A)."""
+        F = self.point.scores_of(spec.design(rows), rows)
+        n_classes, n_actions = self.costs.shape
+        plain, costs = policy_of(n_classes), moved(self.costs, rows.weight)
+
+        def chosen(F: Array) -> Array:
+            xp = array_namespace(F)
+            action = xp.argmin(xp.matmul(plain.proba(F), costs), axis=1)
+            known = xp.arange(n_actions, device=device(F))
+            taken = xp.astype(action[:, None] == known[None, :], xp.float64)
+            return _DOUBT / n_actions + (1.0 - _DOUBT) * taken
+
+        return mapped(chosen, n_actions, F)
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A log-loss that bounds the cost from above, with rewards (K, A) of classes."""
+
+    rewards: Array
+    tight_at: Reference
+
+    def targets(self, spec: PolicySpec, rows: Rows) -> Array:
+        """Return soft targets (n, A) of rows, with their weights."""
+        return rows.state("targets", self, lambda: self._targets(spec, rows))
+
+    def _targets(self, spec: PolicySpec, rows: Rows) -> Array:
+        columns = self.tight_at.proba(spec, rows), rows.codes, rows.weight
+        return mapped(lambda p, *c: p * amounts(self.rewards, *c), spec.policy.n_actions, *columns)
+
+
+# ------------------------------------------------------------------------------------------
+# Tasks
+# ------------------------------------------------------------------------------------------
+
+LOSS, DERIVATIVES, REWARD, RATES, LOST = "loss", "derivatives", "reward", "rates", "lost"
+# The tasks' parts, by the names of what they give.
+_PART_OF = {
+    "loss": LOSS,
+    "grams": DERIVATIVES,
+    "gradient": DERIVATIVES,
+    "reward": REWARD,
+    "limit": RATES,
+    "pulled": RATES,
+    "lost": LOST,
+}
+
+
+@dataclass(frozen=True)
+class _SumsAt:
+    """Named sums at a point, in one reading.
+
+    With ``renew`` derivatives are those of the bound that is tight there, and ``own`` is its loss.
+    """
+
+    spec: PolicySpec
+    bound: Bound
+    point: Point
+    wanted: tuple[str, ...]
+    renew: bool
+
+    def __call__(self, rows: Rows) -> Sums:
+        spec, policy, design = self.spec, self.spec.policy, self.spec.design(rows)
+        point = self.point._replace(scores=self.point.scores_of(design, rows))
+        F, sums = point.scores, {}
+        if LOSS in self.wanted:
+            sums["loss"] = summed(policy.losses, F, self.bound.targets(spec, rows))
+        if DERIVATIVES in self.wanted:
+            bound = Bound(self.bound.rewards, PolicyAt(point)) if self.renew else self.bound
+            q = bound.targets(spec, rows)
+            bend = mapped(policy.bend, len(output_pairs(policy.n_outputs)), F, q)
+            pull = mapped(policy.pull, policy.n_outputs, F, q)
+            sums["grams"], sums["gradient"] = design.gram(bend, pull)
+            if self.renew:
+                sums["own"] = summed(policy.losses, F, q)
+        if REWARD in self.wanted:
+            expected = lambda F, *c: policy.proba(F) * amounts(spec.rewards, *c)  # noqa: E731
+            sums["reward"] = summed(expected, F, rows.codes, rows.weight)
+        if RATES in self.wanted:
+            sums |= self._rates(F, rows)
+        if LOST in self.wanted:
+            sums["lost"] = self._lost(F, design, rows)
+        return sums
+
+    def _rates(self, F: Array, rows: Rows) -> Sums:
+        """What is had of the limit, and of the probabilities of the rows' own classes in it."""
+        assert self.spec.limit is not None
+        factors = self.spec.limit.factors
+        xp = array_namespace(F)
+
+        def had(F: Array, codes: Array, weight: Array) -> Array:
+            return amounts(factors, codes, weight) * sigmoid(F[:, 0])
+
+        def pulled(F: Array, codes: Array, weight: Array) -> Array:
+            return xp.abs(amounts(factors, codes, weight)) * sigmoid(_own_log_odds(F, codes))
+
+        columns = F, rows.codes, rows.weight
+        return {"limit": summed(had, *columns), "pulled": summed(pulled, *columns)}
+
+    def _lost(self, F: Array, design: Design, rows: Rows) -> Array:
+        """What the bound of the limit loses of it since the point that it is tight at."""
+        assert self.spec.limit is not None
+        assert isinstance(self.bound.tight_at, PolicyAt)
+        factors, xp = self.spec.limit.factors, array_namespace(F)
+
+        def lost(F: Array, before: Array, codes: Array, weight: Array) -> Array:
+            now, before = _own_log_odds(F, codes), _own_log_odds(before, codes)
+            pulled = xp.abs(amounts(factors, codes, weight)) * sigmoid(before)
+            return pulled * (softplus(-now) - softplus(-before))
+
+        before = self.bound.tight_at.point.scores_of(design, rows)
+        return summed(lost, F, before, rows.codes, rows.weight)
+
+
+@dataclass(frozen=True)
+class _Slope:
+    """Value and gradient of a log-loss or, without a bound, of minus the expected rewards."""
+
+    spec: PolicySpec
+    bound: Bound | None
+    coef: Array
+
+    def __call__(self, rows: Rows) -> Sums:
+        policy, design = self.spec.policy, self.spec.design(rows)
+        F = Point(self.coef).scores_of(design, rows)
+        if self.bound is None:
+            R = self.spec.amounts(rows)
+            value = -summed(lambda F, R: policy.proba(F) * R, F, R)
+            pull = mapped(lambda F, R: -policy.reward_pull(F, R), policy.n_outputs, F, R)
+        else:
+            q = self.bound.targets(self.spec, rows)
+            value, pull = summed(policy.losses, F, q), mapped(policy.pull, policy.n_outputs, F, q)
+        return {"value": value, "gradient": design.gradient(pull)}
+
+
+@dataclass(frozen=True)
+class _Squares:
+    """Diagonal of the Hessian of the first bound, where it is the same for all outputs."""
+
+    spec: PolicySpec
+
+    def __call__(self, rows: Rows) -> Sums:
+        A = self.spec.policy.n_actions
+
+        def bend(codes: Array, weight: Array) -> Array:
+            R = amounts(self.spec.rewards, codes, weight)
+            return array_namespace(R).sum(R, axis=1, keepdims=True) / A**2 * (1.0 - 1.0 / A)
+
+        weight = mapped(bend, 1, rows.codes, rows.weight)
+        return {"squares": self.spec.design(rows).square_sums(weight)}
+
+
+# ------------------------------------------------------------------------------------------
+# Problems
+# ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PolicyProblem:
+    """Rows, what a policy is fitted to, and the accuracy asked for."""
+
+    labelled: Labelled
+    spec: PolicySpec
+    tol: float
+    max_iter: int
+
+    @cached_property
+    def best(self) -> float:
+        """Rewards of always doing the best."""
+        mass = self.labelled.mass * self.labelled.factors
+        return float(mass @ self.spec.rewards.max(axis=1))
+
+    @cached_property
+    def penalised(self) -> Array:
+        """Ones for penalised coefficients, zero for the intercept."""
+        mask = np.ones(self.labelled.n_features + int(self.spec.fit_intercept))
+        mask[self.labelled.n_features :] = 0.0
+        return mask
+
+    def start(self) -> Array:
+        """Return the coefficients of the policy that knows nothing."""
+        return np.zeros((self.spec.policy.n_outputs, self.penalised.size))
+
+    def norm(self, coef: Array) -> float:
+        """Return the value of the penalty."""
+        slopes = coef[:, : self.labelled.n_features]
+        return 0.5 * self.spec.penalty * float(np.sum(slopes * slopes))
+
+    def shrinkage(self, coef: Array) -> Array:
+        """Return the gradient of the penalty."""
+        return self.spec.penalty * coef * self.penalised
+
+    def point(self, coef: Array) -> Point:
+        """Return coefficients with the scores of rows that are held."""
+        rows = self.labelled.held
+        if rows is None:
+            return Point(coef)
+        return Point(coef, Point(coef).scores_of(self.spec.design(rows), rows))
+
+    def line(self, start: Point, change: Array) -> Callable[[float], Point]:
+        """Return points along a change, by its length; scores are linear in coefficients."""
+        rate = self.point(change).scores
+
+        def point(t: float) -> Point:
+            coef = start.coef + t * change
+            if rate is None or start.scores is None:
+                return Point(coef)
+            return Point(coef, mapped(lambda F, f: F + t * f, rate.shape[1], start.scores, rate))
+
+        return point
+
+    def read(
+        self, bound: Bound, point: Point, *, renew: bool = False, curvature: bool = True
+    ) -> Reading:
+        """Return sums at a point, not read before they are asked for."""
+        return Reading(self, bound, point, renew, curvature)
+
+    def bound_at(self, point: Point) -> Bound:
+        """Return the bound of the cost that is tight at a point."""
+        return Bound(self.spec.rewards, PolicyAt(point))
+
+    def first_bound(self) -> Bound:
+        """Return the bound that is tight at p = 1/A."""
+        return Bound(self.spec.rewards, Uniform())
+
+    def slope(self, bound: Bound | None, coef: Array) -> tuple[float, Array]:
+        """Return a penalised log-loss and its gradient or, without a bound, those of J."""
+        sums = self.labelled.reduce(_Slope(self.spec, bound, coef))
+        value = float(sums["value"]) + self.norm(coef) + (self.best if bound is None else 0.0)
+        return value, as_numpy(sums["gradient"]) + self.shrinkage(coef)
+
+    def diagonal(self) -> Array:
+        """Return the diagonal (1, p) of the first bound's Hessian, the same for all outputs."""
+        squares = as_numpy(self.labelled.reduce(_Squares(self.spec))["squares"])
+        diagonal = squares + self.spec.penalty * self.penalised
+        return diagonal + 1e-12 * diagonal.max()
+
+
+class Reading:
+    """Sums at a point: one by one where rereading is cheap, otherwise all in one reading.
+
+    With ``renew`` the derivatives among them are those of the bound that is tight at this point;
+    without ``curvature`` there are none.
+    """
+
+    def __init__(
+        self,
+        problem: PolicyProblem,
+        bound: Bound,
+        point: Point,
+        renew: bool = False,
+        curvature: bool = True,
+        known: Sums | None = None,
+    ) -> None:
+        self.problem, self.bound, self.point = problem, bound, point
+        self.renew, self._curvature = renew, curvature
+        self._sums: Sums = known or {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._sums:
+            self._sums |= self.problem.labelled.reduce(
+                _SumsAt(self.problem.spec, self.bound, self.point, self._wanted(name), self.renew)
+            )
+        return self._sums[name]
+
+    def _wanted(self, name: str) -> tuple[str, ...]:
+        if self.problem.labelled.cheap_rereads:
+            return (_PART_OF[name],)
+        more = (DERIVATIVES,) if self._curvature else ()
+        return (LOSS, *more, REWARD, *((RATES, LOST) if self.problem.spec.limit else ()))
+
+    @property
+    def loss(self) -> float:
+        """Penalised log-loss."""
+        return float(self["loss"]) + self.problem.norm(self.point.coef)
+
+    @property
+    def cost(self) -> float:
+        """J."""
+        return self.problem.best - float(self["reward"]) + self.problem.norm(self.point.coef)
+
+    def tightened(self) -> Reading:
+        """Return the sums for the bound that is tight here, as far as they are known."""
+        bound = Bound(self.bound.rewards, PolicyAt(self.point))
+        known = None
+        if self.renew:
+            known = {**self._sums, "loss": self._sums["own"]}
+        return Reading(self.problem, bound, self.point, known=known)

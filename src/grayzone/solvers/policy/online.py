@@ -17,7 +17,7 @@ _FIRST = 1e-8  # of the sums of squares, so that the first steps are finite
 
 @dataclass(frozen=True)
 class OnlinePolicy:
-    """Coefficients with what AdaGrad and the bound need to know; steps give new ones."""
+    """Coefficients with what AdaGrad and the bound need to know; steps return new ones."""
 
     rewards: Array  # (K, A)
     coef: Array  # (Q, d + 1)
@@ -43,7 +43,7 @@ class OnlinePolicy:
         q = weight[:, None] * xp.take(self.rewards, codes, axis=0)
         # at zero coefficients the bound is that of p = 1/A
         q = q * policy.proba(design.scores(self.frozen))
-        gradient = design.gradient(policy.pull(design.scores(self.coef), q))
+        gradient = design.gradient(policy.pull(policy.proba(design.scores(self.coef)), q))
         # the share of this batch in a penalty that belongs to all rows
         share = total / (self.seen + total)
         gradient = (gradient + share * penalty * self.coef * design.penalised()) / total

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from grayzone.numerics.designs import as_design
@@ -13,6 +14,16 @@ from grayzone.solvers.policy.policy import policy_of
 Array = Any
 
 _FIRST = 1e-8  # of the sums of squares, so that the first steps are finite
+
+
+def known_codes(y: Array, classes: Array) -> Array:
+    """Return the places of labels among the classes; all of them have to be known."""
+    known = np.isin(y, classes)
+    if not np.all(known):
+        raise ValueError(
+            f"y has the label {y[~known][0]!r}, which is none of the classes {classes.tolist()}."
+        )
+    return np.searchsorted(classes, y)
 
 
 @dataclass(frozen=True)

@@ -1382,3 +1382,38 @@ def test_a_callback_may_end_a_fit_early():
     found = TightBoundLogisticRegression().set_callbacks(Recording("bound", stop_at=4)).fit(X, y)
     np.testing.assert_array_equal(found.coef_, fit(X, y, n_bounds=4).coef_)
     assert found.n_iter_ == 4
+
+
+def test_scores_after_each_bound_are_those_of_fewer_bounds(listened):
+    monitors = pytest.importorskip("sklearn.callback")
+    estimator, (X, y) = listened
+    monitor = monitors.ScoringMonitor(scoring="accuracy")
+    names = np.array(["a", "b", "c"])[np.searchsorted(np.unique(y), y)]
+    alone = clone(estimator).fit(X, names)
+    estimator.set_callbacks(monitor).fit(X, names)
+    scores = [row["accuracy"] for row in monitor.get_logs().data]
+    assert len(scores) == estimator.n_iter_ == alone.n_iter_
+    if estimator.max_fpr is None and estimator.min_recall is None:
+        assert scores[-1] == estimator.score(X, names)
+    if estimator.solver == "auto" and estimator.max_fpr is None and estimator.min_recall is None:
+        for n_bounds in (1, 2, 3):
+            fewer = clone(alone).set_params(n_bounds=n_bounds).fit(X, names)
+            assert scores[n_bounds - 1] == fewer.score(X, names)
+
+
+# -------------------------------------------------------------------------------------- precision
+
+
+@pytest.mark.parametrize("settings", [{}, {"reject_cost": 0.2}, {"max_fpr": 0.2}])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.csc_array])
+def test_probabilities_have_the_precision_of_the_rows(settings, kind):
+    X, y = data()
+    single = X.astype(np.float32)
+    found = fit(kind(single), y, **settings)
+    assert found.coef_.dtype == found.intercept_.dtype == np.float64
+    double = single.astype(np.float64)
+    for method in ("predict_proba", "predict_log_proba", "decision_function", "policy_proba"):
+        there, here = (getattr(found, method)(kind(rows)) for rows in (single, double))
+        assert (there.dtype, here.dtype) == (np.float32, np.float64)
+        np.testing.assert_array_equal(there, here.astype(np.float32))
+    np.testing.assert_array_equal(found.predict(kind(single)), found.predict(kind(double)))

@@ -80,7 +80,7 @@ def test_around_logistic_regression_it_is_the_linear_model_step_by_step(n_classe
         np.testing.assert_array_equal(found.predict(X), linear.predict(X))
         norm = 0.5 / (C * n_classes) * np.sum(linear.coef_**2)
         own_error = (linear.expected_error_path_[-1] - norm) / len(y)
-        assert found.expected_error_path_[-1] == pytest.approx(own_error, rel=1e-5)
+        assert found.mean_cost_path_[-1] == pytest.approx(own_error, rel=1e-5)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -105,7 +105,7 @@ def test_one_bound_is_the_classifier_itself():
     )
     assert found.n_iter_ == 1
     proba = found.predict_proba(X)
-    assert found.expected_error_path_ == pytest.approx([np.mean(1.0 - own_proba(proba, y))])
+    assert found.mean_cost_path_ == pytest.approx([np.mean(1.0 - own_proba(proba, y))])
 
 
 # ------------------------------------------------------------------------------- around kernels
@@ -122,7 +122,7 @@ KERNELS = {
 def test_the_expected_error_falls(name, n_classes):
     X, y = data(100, n_classes=n_classes)
     found = bounded(KERNELS[name], X, y, n_bounds=3)
-    path = found.expected_error_path_
+    path = found.mean_cost_path_
     assert 2 <= len(path) == found.n_iter_ <= 3
     assert np.all(np.diff(path) < 0.0)
     # the path ends at the fit that is kept
@@ -143,7 +143,7 @@ def test_on_real_data(load):
     X = scale(X)
     for estimator in (ImportVectorMachine(max_import_points=10), LogisticRegression()):
         found = bounded(estimator, X, y, n_bounds=3)
-        assert found.expected_error_path_[-1] < found.expected_error_path_[0]
+        assert found.mean_cost_path_[-1] < found.mean_cost_path_[0]
         assert np.mean(found.predict(X) == y) > 0.93
 
 
@@ -185,7 +185,7 @@ def test_it_stops_where_errors_fall_no_more(script, n_fits, path, monkeypatch):
     X, y = data()
     found = bounded(Scripted(), X, y, n_bounds=len(script), tol=1e-2)
     assert Scripted.fits == n_fits
-    np.testing.assert_allclose(found.expected_error_path_, path, rtol=1e-10)
+    np.testing.assert_allclose(found.mean_cost_path_, path, rtol=1e-10)
     assert found.n_iter_ == len(path)
     assert 1.0 - found.estimator_.own_ == pytest.approx(path[-1])
 
@@ -207,7 +207,7 @@ def test_costs_of_classes_are_weights(n_classes):
     # the mean is one of costs
     own = own_proba(found.predict_proba(X), y)
     expected = np.sum(weight * (1.0 - own)) / weight.sum()
-    assert found.expected_error_path_[-1] == pytest.approx(expected, rel=1e-12)
+    assert found.mean_cost_path_[-1] == pytest.approx(expected, rel=1e-12)
 
 
 def test_balanced_costs():
@@ -244,7 +244,7 @@ def test_integer_weights_are_repeated_rows():
     X_times, y_times = np.repeat(X, times, axis=0), np.repeat(y, times)
     repeated = bounded(logistic(), X_times, y_times, n_bounds=3, tol=1e-15)
     np.testing.assert_allclose(weighted.estimator_.coef_, repeated.estimator_.coef_, rtol=1e-7)
-    np.testing.assert_allclose(weighted.expected_error_path_, repeated.expected_error_path_)
+    np.testing.assert_allclose(weighted.mean_cost_path_, repeated.mean_cost_path_)
 
 
 # ------------------------------------------------------------------------------------ bad choices

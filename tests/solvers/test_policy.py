@@ -60,7 +60,7 @@ def test_losses_are_weighted_logarithms(policy):
 @EVERY_POLICY
 def test_pull_is_the_gradient_of_the_losses(policy):
     F, q = some_rows(policy)
-    pull = policy.pull(F, q)
+    pull = policy.pull(policy.proba(F), q)
     for k in range(policy.n_outputs):
         numeric = central(lambda G: policy.losses(G, q), F, k)
         np.testing.assert_allclose(pull[:, k], numeric, rtol=1e-8, atol=1e-9)
@@ -69,17 +69,17 @@ def test_pull_is_the_gradient_of_the_losses(policy):
 @EVERY_POLICY
 def test_bend_is_the_hessian_of_the_losses(policy):
     F, q = some_rows(policy)
-    bend, pairs = policy.bend(F, q), list(output_pairs(policy.n_outputs))
+    bend, pairs = policy.bend(policy.proba(F), q), list(output_pairs(policy.n_outputs))
     assert bend.shape == (len(F), len(pairs))
     for column, (k, m) in zip(bend.T, pairs, strict=True):
-        numeric = central(lambda G, k=k: policy.pull(G, q)[:, k], F, m)
+        numeric = central(lambda G, k=k: policy.pull(policy.proba(G), q)[:, k], F, m)
         np.testing.assert_allclose(column, numeric, rtol=1e-8, atol=1e-9)
 
 
 @EVERY_POLICY
 def test_reward_pull_is_the_gradient_of_expected_rewards(policy):
     F, R = some_rows(policy)
-    pull = policy.reward_pull(F, R)
+    pull = policy.reward_pull(policy.proba(F), R)
     for k in range(policy.n_outputs):
         numeric = central(lambda G: np.sum(R * policy.proba(G), axis=1), F, k)
         np.testing.assert_allclose(pull[:, k], numeric, rtol=1e-8, atol=1e-9)
@@ -93,7 +93,7 @@ def test_nothing_overflows_where_probabilities_saturate(policy, size):
     q = np.ones((2, policy.n_actions))
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         proba, losses = policy.proba(F), policy.losses(F, q)
-        others = policy.pull(F, q), policy.bend(F, q), policy.reward_pull(F, q)
+        others = policy.pull(proba, q), policy.bend(proba, q), policy.reward_pull(proba, q)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-15)
     full = full_scores(policy, F)
     expected = full.shape[1] * logsumexp(full, axis=1) - full.sum(axis=1)
@@ -147,7 +147,8 @@ def test_the_bound_lies_above_the_cost_and_touches_it(policy, data):
     assert bound(theta) >= cost(theta) - rounding
     assert bound(nu) == cost(nu)
     # it touches with the same slope
-    slopes = policy.pull(nu, q), -policy.reward_pull(nu, R)
+    p = policy.proba(nu)
+    slopes = policy.pull(p, q), -policy.reward_pull(p, R)
     np.testing.assert_allclose(*slopes, atol=1e-14 * (1.0 + R.sum()))
 
 

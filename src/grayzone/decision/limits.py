@@ -50,6 +50,11 @@ class Target(NamedTuple):
             return cls(name, float(value))
         return None
 
+    def check_classes(self, classes: Array) -> None:
+        """Check that there are two classes."""
+        if len(classes) > 2:
+            raise ValueError(f"{self.name} is for two classes; y has {len(classes)}.")
+
 
 def make_limit(target: Target, mass: Array) -> tuple[ClassLimit, Array]:
     """Return the limit on probabilities of the positive class, and what is maximised under it.

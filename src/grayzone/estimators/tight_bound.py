@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
@@ -44,10 +44,9 @@ from grayzone.numerics.checks import (
 )
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import sigmoid
-from grayzone.numerics.threads import own_threads
 from grayzone.solvers.policy.cut import cut_scores
 from grayzone.solvers.policy.decisions import actions_of, mean_costs
-from grayzone.solvers.policy.online import OnlinePolicy
+from grayzone.solvers.policy.online import OnlinePolicy, known_codes
 from grayzone.solvers.policy.policy import policy_of
 from grayzone.solvers.policy.problem import PolicyProblem, PolicySpec
 from grayzone.solvers.policy.solve import Course, PolicyFit, fit_policy
@@ -192,7 +191,6 @@ class TightBoundLogisticRegression(
     """
 
     coef_: Array
-    intercept_: Array
     _online: OnlinePolicy
 
     def __init__(
@@ -257,24 +255,25 @@ class TightBoundLogisticRegression(
         """
         target = self._check_parameters()
         labelled = open_rows(self, X, y, sample_weight, class_weight=self.class_weight, **_ACCEPTED)
-        self._check_classes(labelled.classes, target)
+        if target is not None:
+            target.check_classes(labelled.classes)
         start = self._previous(labelled)
         costs = self._decide(labelled.classes, labelled.prior, labelled.like)
         train, held_out = self._split(labelled)
         problem = PolicyProblem(train, self._specify(costs), self.tol, self.max_iter)
         undecided = None if self.reject_cost is None else costs
         course = Course(self.n_bounds, self._directly(), target, undecided)
-        given = (X, y) if labelled.held is not None else (None, None)
-        with _threads(labelled), self._progress(target, *given) as report:
+        given = {} if labelled.held is None else {"X": X, "y": y}
+        with fit_progress(self, "bound", course.most_steps, **given) as report:
             solution = fit_policy(problem, course, start, self._listener(report, labelled.like))
-            self._expose(solution, labelled.like)
-            if target is not None:
-                # with held-out rows the rate is that of new data
-                judged, fresh = (train, False) if held_out is None else (held_out, True)
-                self._cut = cut_scores(judged.plain, solution.coef, target, fresh=fresh)
-            elif held_out is not None:
-                coefs = solution.first, solution.coef
-                self.held_out_costs_ = mean_costs(held_out, coefs, costs, self.fit_intercept)
+        self._expose(solution, labelled.like)
+        if target is not None:
+            # with held-out rows the rate is that of new data
+            judged, fresh = (train, False) if held_out is None else (held_out, True)
+            self._cut = cut_scores(judged.plain, solution.coef, target, fresh=fresh)
+        elif held_out is not None:
+            coefs = solution.first, solution.coef
+            self.held_out_costs_ = mean_costs(held_out, coefs, costs, self.fit_intercept)
         self._warn(solution.stopped)
         return self
 
@@ -296,11 +295,6 @@ class TightBoundLogisticRegression(
                 "None beside it."
             )
         return target
-
-    @staticmethod
-    def _check_classes(classes: Array, target: Target | None) -> None:
-        if target is not None and len(classes) > 2:
-            raise ValueError(f"{target.name} is for two classes; y has {len(classes)}.")
 
     def _decide(self, classes: Array, prior: Array | None, like: Array) -> Array:
         """Set what can be decided and what it costs; returns costs (K, A) of actions.
@@ -342,13 +336,6 @@ class TightBoundLogisticRegression(
         """Whether J itself is descended, rather than bound by bound."""
         many = self.n_bounds > _FEW_BOUNDS if self.solver == "auto" else self.solver == "direct"
         return many and self.n_bounds > 1
-
-    def _progress(self, target: Target | None, X: Array, y: Array) -> Any:
-        """Return a context in which callbacks hear of each step."""
-        n_steps = None if self._directly() else self.n_bounds
-        if target is not None:
-            n_steps = self.n_bounds + 1  # and the start, which keeps the limit
-        return fit_progress(self, "bound", n_steps, X=X, y=y)
 
     def _listener(self, report: Report | None, like: Array) -> Callable[[Array, float], bool]:
         """Return what tells callbacks J after each step, and what the policy is by then."""
@@ -459,7 +446,7 @@ class TightBoundLogisticRegression(
                 f"{as_numpy(self.classes_).tolist()}."
             )
         known = as_numpy(self.classes_)
-        codes = _known_codes(as_numpy(y), known)
+        codes = known_codes(as_numpy(y), known)
         _, weight = row_weights(sample_weight, self.class_weight, known, codes)
         if is_elsewhere(X):
             codes, weight = moved(codes, X), moved(weight, X)
@@ -510,7 +497,7 @@ class TightBoundLogisticRegression(
         return scores[:, :n_classes], dtype
 
     @lazily
-    def decision_function(self, X: Array) -> Array:
+    def decision_function(self, X: Any) -> NDArray[Any]:
         """Log-odds of the positive class, or the K scores.
 
         Parameters
@@ -531,7 +518,7 @@ class TightBoundLogisticRegression(
         return in_precision(scores, dtype)
 
     @lazily
-    def policy_proba(self, X: Array) -> Array:
+    def policy_proba(self, X: Any) -> NDArray[Any]:
         """Probabilities of the actions.
 
         Parameters
@@ -548,7 +535,7 @@ class TightBoundLogisticRegression(
         return in_precision(class_probabilities(scores), dtype)
 
     @lazily
-    def predict_proba(self, X: Array) -> Array:
+    def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probabilities of the classes, among decisions for one of them.
 
         Parameters
@@ -566,7 +553,7 @@ class TightBoundLogisticRegression(
         return in_precision(class_probabilities(scores), dtype)
 
     @lazily
-    def predict_log_proba(self, X: Array) -> Array:
+    def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Logarithm of the probabilities of the classes.
 
         Parameters
@@ -583,7 +570,7 @@ class TightBoundLogisticRegression(
         return in_precision(log_probabilities(scores), dtype)
 
     @lazily
-    def predict(self, X: Array) -> Array:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Take the most probable action; under a limit, by its threshold.
 
         Parameters
@@ -604,18 +591,3 @@ class TightBoundLogisticRegression(
         tags.input_tags.sparse = True
         tags.array_api_support = True
         return tags
-
-
-def _known_codes(y: Array, classes: Array) -> Array:
-    known = np.isin(y, classes)
-    if not np.all(known):
-        raise ValueError(
-            f"y has the label {y[~known][0]!r}, which is none of the classes {classes.tolist()}."
-        )
-    return np.searchsorted(classes, y)
-
-
-def _threads(labelled: Labelled) -> AbstractContextManager[None]:
-    """Return a context in which rows in this memory have all threads."""
-    here = labelled.held is not None and is_numpy_array(labelled.like)
-    return own_threads() if here else nullcontext()

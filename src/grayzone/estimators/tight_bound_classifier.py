@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from grayzone.decision.costs import cost_matrix
 from grayzone.estimators._html import FittedSummary
-from grayzone.numerics.checks import all_or_nothing, check_integer, check_number
-from grayzone.solvers.training import label_rows
+from grayzone.numerics.checks import all_or_nothing, check_integer, check_number, check_weights
+from grayzone.sources.labelled import label
 from grayzone.sources.open import refuse_blocks
+from grayzone.sources.source import HeldSource
 
 Array = Any
 
@@ -40,15 +42,16 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
     costs : None, "balanced" or mapping {label: cost}, default=None
         Cost of misclassifying each class.
     tol : float, default=1e-4
-        Relative decrease of the expected error at which it stops early.
+        Relative accuracy: the fit may stop once what is left to gain is at most ``tol`` times the
+        objective, the mean expected cost; measured by what the last fit gained of it.
 
     Attributes
     ----------
     estimator_ : estimator
-        The last fit that lowered the expected error.
+        The last fit that lowered the mean expected cost.
     classes_ : ndarray of shape (K,)
         Class labels.
-    expected_error_path_ : ndarray of shape (n_iter_,)
+    mean_cost_path_ : ndarray of shape (n_iter_,)
         Mean expected cost on the training data after each fit, without the model's penalty: it need
         not fall where that grows.
     n_iter_ : int
@@ -70,7 +73,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = ImportVectorMachine(max_import_points=10)
     >>> clf = TightBoundClassifier(model, n_bounds=3).fit(scale(X), y)
-    >>> bool(clf.expected_error_path_[-1] < clf.expected_error_path_[0])
+    >>> bool(clf.mean_cost_path_[-1] < clf.mean_cost_path_[0])
     True
     """
 
@@ -102,21 +105,20 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         """
         self._check_parameters()
         refuse_blocks(self, X, "TightBoundLogisticRegression takes blocks.")
-        given = X
-        X, y = validate_data(self, X, y, **_ACCEPTED)
-        rows = label_rows(X, y, sample_weight)
-        costs = cost_matrix(self.costs, rows.classes, rows.prior)
+        checked, y = validate_data(self, X, y, **_ACCEPTED)
+        labelled = label(HeldSource(checked, y, sample_weight))
+        classes = labelled.classes
+        codes: Array = np.searchsorted(classes, y)
+        costs = cost_matrix(self.costs, classes, labelled.prior)
         # what a class costs, whatever it is taken for: soft targets would be more than weights
-        weight = np.zeros(X.shape[0])
-        weight[rows.used] = rows.weight * costs.max(axis=1)[rows.codes]
-        codes: Array = np.searchsorted(rows.classes, y)
-        self.classes_ = rows.classes
-        own = np.full(X.shape[0], 1.0 / len(rows.classes))
+        weight = check_weights(sample_weight, len(codes)) * costs.max(axis=1)[codes]
+        self.classes_ = classes
+        own = np.full(len(codes), 1.0 / len(classes))
         path: list[float] = []
         for _ in range(self.n_bounds):
             fitted = clone(self.estimator)
-            fitted.fit(given, y, sample_weight=weight * own * len(rows.classes))
-            own = fitted.predict_proba(given)[np.arange(len(codes)), codes]
+            fitted.fit(X, y, sample_weight=weight * own * len(classes))
+            own = fitted.predict_proba(X)[np.arange(len(codes)), codes]
             error = float(weight @ (1.0 - own) / np.sum(weight))
             if path and error >= path[-1]:
                 break
@@ -124,7 +126,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
             path.append(error)
             if len(path) > 1 and path[-2] - error <= self.tol * error:
                 break
-        self.expected_error_path_ = np.array(path)
+        self.mean_cost_path_ = np.array(path)
         self.n_iter_ = len(path)
         return self
 
@@ -145,7 +147,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         if not hasattr(self.estimator, "predict_proba"):
             raise TypeError(f"{type(self.estimator).__name__} has no predict_proba.")
 
-    def predict_proba(self, X: Array) -> Array:
+    def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probabilities of the last fit, which saturate: they are those of decisions.
 
         Parameters
@@ -163,7 +165,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         validate_data(self, X, reset=False, **_ACCEPTED)
         return self.estimator_.predict_proba(X)
 
-    def predict(self, X: Array) -> Array:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Decide for the most probable class.
 
         Parameters

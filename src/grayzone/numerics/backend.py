@@ -27,9 +27,9 @@ def is_elsewhere(X: Any) -> bool:
 
 def moved(values: Any, like: Array) -> Array:
     """Give numbers as an array in the library and on the device of another."""
-    xp, place = array_namespace(like), device(like)
     if is_numpy_array(like):
         return as_numpy(values)
+    xp, place = array_namespace(like), device(like)
     if is_array_api_obj(values) and array_namespace(values) == xp:
         return _to_device(values, place)
     host = as_numpy(values)

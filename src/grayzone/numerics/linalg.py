@@ -25,7 +25,7 @@ def factorise(H: Array) -> Callable[[Array], Array]:
         raise FloatingPointError("the Hessian is zero, or not finite")
     # a direction without curvature (an intercept that no active row holds) gets a trace of it
     least = 1e-18 * largest
-    scale = 1.0 / xp.sqrt(xp.clip(diagonal, min=least))
+    scale = 1.0 / xp.sqrt(xp.where(diagonal > least, diagonal, least))
     scaled = H * scale[:, None] * scale[None, :]
     ridge = 1e-15
     while ridge < 1.0:

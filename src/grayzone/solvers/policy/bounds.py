@@ -111,7 +111,8 @@ def _derivatives(reading: Reading) -> tuple[Array, Array]:
     for gram, (k, m) in zip(grams, output_pairs(n_outputs), strict=True):
         H[k, :, m], H[m, :, k] = gram, gram.T
     H = H.reshape(coef.size, coef.size)
-    H[np.diag_indices_from(H)] += np.tile(problem.spec.penalty * problem.penalised, n_outputs)
+    ridge = problem.spec.penalty * problem.penalised
+    H.ravel()[:: coef.size + 1] += ridge if n_outputs == 1 else np.tile(ridge, n_outputs)
     if n_outputs > 1 and problem.spec.fit_intercept:
         # one constant added to all scores changes nothing: any curvature will do there
         last = (np.arange(coef.size) % p == p - 1).astype(float)

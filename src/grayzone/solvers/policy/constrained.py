@@ -117,7 +117,7 @@ class _Shifts:
     shifts: tuple[float, ...]
 
     def __call__(self, rows: Rows) -> Sums:
-        F = self.point.scores_of(self.spec.design(rows), rows)
+        F = self.point.scores_of(self.spec, rows)
 
         def had(shift: float) -> Array:
             def of_rows(F: Array, codes: Array, weight: Array) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from grayzone.numerics.designs import as_design
@@ -15,9 +16,19 @@ Array = Any
 _FIRST = 1e-8  # of the sums of squares, so that the first steps are finite
 
 
+def known_codes(y: Array, classes: Array) -> Array:
+    """Return the places of labels among the classes; all of them have to be known."""
+    known = np.isin(y, classes)
+    if not np.all(known):
+        raise ValueError(
+            f"y has the label {y[~known][0]!r}, which is none of the classes {classes.tolist()}."
+        )
+    return np.searchsorted(classes, y)
+
+
 @dataclass(frozen=True)
 class OnlinePolicy:
-    """Coefficients with what AdaGrad and the bound need to know; steps give new ones."""
+    """Coefficients with what AdaGrad and the bound need to know; steps return new ones."""
 
     rewards: Array  # (K, A)
     coef: Array  # (Q, d + 1)
@@ -43,7 +54,7 @@ class OnlinePolicy:
         q = weight[:, None] * xp.take(self.rewards, codes, axis=0)
         # at zero coefficients the bound is that of p = 1/A
         q = q * policy.proba(design.scores(self.frozen))
-        gradient = design.gradient(policy.pull(design.scores(self.coef), q))
+        gradient = design.gradient(policy.pull(policy.proba(design.scores(self.coef)), q))
         # the share of this batch in a penalty that belongs to all rows
         share = total / (self.seen + total)
         gradient = (gradient + share * penalty * self.coef * design.penalised()) / total

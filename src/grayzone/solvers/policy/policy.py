@@ -27,20 +27,17 @@ class BinaryPolicy:
         """Log-loss of each row with target weights q (n, 2)."""
         return q[:, 1] * softplus(-F[:, 0]) + q[:, 0] * softplus(F[:, 0])
 
-    def pull(self, F: Array, q: Array) -> Array:
-        """Gradient of the log-losses in the scores."""
-        p = sigmoid(F[:, 0])
-        return (q[:, 0] * p - q[:, 1] * sigmoid(-F[:, 0]))[:, None]
+    def pull(self, p: Array, q: Array) -> Array:
+        """Gradient of the log-losses in the scores, at probabilities p (n, 2)."""
+        return (q[:, 0] * p[:, 1] - q[:, 1] * p[:, 0])[:, None]
 
-    def bend(self, F: Array, q: Array) -> Array:
+    def bend(self, p: Array, q: Array) -> Array:
         """Hessian weights of the log-losses."""
-        p = sigmoid(F[:, 0])
-        return ((q[:, 0] + q[:, 1]) * p * sigmoid(-F[:, 0]))[:, None]
+        return ((q[:, 0] + q[:, 1]) * p[:, 1] * p[:, 0])[:, None]
 
-    def reward_pull(self, F: Array, R: Array) -> Array:
-        """Gradient in the scores of the expected rewards."""
-        p = sigmoid(F[:, 0])
-        return ((R[:, 1] - R[:, 0]) * p * sigmoid(-F[:, 0]))[:, None]
+    def reward_pull(self, p: Array, R: Array) -> Array:
+        """Gradient in the scores of the expected rewards R (n, 2)."""
+        return ((R[:, 1] - R[:, 0]) * p[:, 1] * p[:, 0])[:, None]
 
 
 class SoftmaxPolicy:
@@ -63,24 +60,23 @@ class SoftmaxPolicy:
         others = _without_largest(xp.exp(below), F)
         return xp.sum(q, axis=1) * xp.log1p(xp.sum(others, axis=1)) - xp.vecdot(q, below)
 
-    def pull(self, F: Array, q: Array) -> Array:
-        """Gradient of the log-losses in the scores."""
-        return array_namespace(F).sum(q, axis=1, keepdims=True) * self.proba(F) - q
+    def pull(self, p: Array, q: Array) -> Array:
+        """Gradient of the log-losses in the scores, at probabilities p (n, A)."""
+        return array_namespace(p).sum(q, axis=1, keepdims=True) * p - q
 
-    def bend(self, F: Array, q: Array) -> Array:
+    def bend(self, p: Array, q: Array) -> Array:
         """Hessian weights of the log-losses, for the pairs of outputs."""
-        xp = array_namespace(F)
-        p, total = self.proba(F), xp.sum(q, axis=1)
+        xp = array_namespace(p)
+        total = xp.sum(q, axis=1)
         pairs = output_pairs(self.n_outputs)
         return xp.stack(
             [total * p[:, k] * (float(k == m) - p[:, m]) for k, m in pairs],
             axis=1,
         )
 
-    def reward_pull(self, F: Array, R: Array) -> Array:
-        """Gradient in the scores of the expected rewards."""
-        p = self.proba(F)
-        return p * (R - array_namespace(F).vecdot(p, R)[:, None])
+    def reward_pull(self, p: Array, R: Array) -> Array:
+        """Gradient in the scores of the expected rewards R (n, A)."""
+        return p * (R - array_namespace(p).vecdot(p, R)[:, None])
 
 
 def _without_largest(values: Array, F: Array) -> Array:

@@ -81,20 +81,26 @@ def amounts(of_classes: Array, codes: Array, weight: Array) -> Array:
     return taken * (weight if taken.ndim == 1 else weight[:, None])
 
 
-def _own_log_odds(F: Array, codes: Array) -> Array:
-    """Log-odds of the rows' own classes, of two."""
-    return array_namespace(F).where(codes == 1, F[:, 0], -F[:, 0])
-
-
 class Point(NamedTuple):
     """Coefficients (Q, p) and, of rows that are held, their scores."""
 
     coef: Array
     scores: Array | None = None
 
-    def scores_of(self, design: Design, rows: Rows) -> Array:
+    def scores_of(self, spec: PolicySpec, rows: Rows) -> Array:
         """Return the scores (n, Q) of rows."""
-        return design.scores(moved(self.coef, rows.weight)) if self.scores is None else self.scores
+        if self.scores is not None:
+            return self.scores
+        return spec.design(rows).scores(moved(self.coef, rows.weight))
+
+    def proba(self, spec: PolicySpec, rows: Rows) -> Array:
+        """Return the probabilities (n, A) of actions."""
+        policy = spec.policy
+        return rows.state(
+            "proba",
+            self.coef,
+            lambda: mapped(policy.proba, policy.n_actions, self.scores_of(spec, rows)),
+        )
 
 
 # ------------------------------------------------------------------------------------------
@@ -128,8 +134,7 @@ class PolicyAt:
 
     def proba(self, spec: PolicySpec, rows: Rows) -> Array:
         """Return its probabilities, (n, A)."""
-        F = self.point.scores_of(spec.design(rows), rows)
-        return mapped(spec.policy.proba, spec.policy.n_actions, F)
+        return self.point.proba(spec, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +150,7 @@ class ChowsRule:
 
     def proba(self, spec: PolicySpec, rows: Rows) -> Array:
         """Return its probabilities, (n, A)."""
-        F = self.point.scores_of(spec.design(rows), rows)
+        F = self.point.scores_of(spec, rows)
         n_classes, n_actions = self.costs.shape
         plain, costs = policy_of(n_classes), moved(self.costs, rows.weight)
 
@@ -206,55 +211,58 @@ class _SumsAt:
     renew: bool
 
     def __call__(self, rows: Rows) -> Sums:
-        spec, policy, design = self.spec, self.spec.policy, self.spec.design(rows)
-        point = self.point._replace(scores=self.point.scores_of(design, rows))
-        F, sums = point.scores, {}
+        spec, policy, sums = self.spec, self.spec.policy, {}
+        point = self.point._replace(scores=self.point.scores_of(spec, rows))
         if LOSS in self.wanted:
-            sums["loss"] = summed(policy.losses, F, self.bound.targets(spec, rows))
+            sums["loss"] = summed(policy.losses, point.scores, self.bound.targets(spec, rows))
+        if self.wanted == (LOSS,):
+            return sums
+        p = point.proba(spec, rows)
         if DERIVATIVES in self.wanted:
-            bound = Bound(self.bound.rewards, PolicyAt(point)) if self.renew else self.bound
-            q = bound.targets(spec, rows)
-            bend = mapped(policy.bend, len(output_pairs(policy.n_outputs)), F, q)
-            pull = mapped(policy.pull, policy.n_outputs, F, q)
-            sums["grams"], sums["gradient"] = design.gram(bend, pull)
+            q = p * spec.amounts(rows) if self.renew else self.bound.targets(spec, rows)
+            bend = mapped(policy.bend, len(output_pairs(policy.n_outputs)), p, q)
+            pull = mapped(policy.pull, policy.n_outputs, p, q)
+            sums["grams"], sums["gradient"] = spec.design(rows).gram(bend, pull)
             if self.renew:
-                sums["own"] = summed(policy.losses, F, q)
+                sums["own"] = summed(policy.losses, point.scores, q)
+        columns = p, rows.codes, rows.weight
         if REWARD in self.wanted:
-            expected = lambda F, *c: policy.proba(F) * amounts(spec.rewards, *c)  # noqa: E731
-            sums["reward"] = summed(expected, F, rows.codes, rows.weight)
+            sums["reward"] = summed(lambda p, *c: p * amounts(spec.rewards, *c), *columns)
         if RATES in self.wanted:
-            sums |= self._rates(F, rows)
+            sums |= self._rates(*columns)
         if LOST in self.wanted:
-            sums["lost"] = self._lost(F, design, rows)
+            sums["lost"] = self._lost(point.scores, rows)
         return sums
 
-    def _rates(self, F: Array, rows: Rows) -> Sums:
+    def _rates(self, *columns: Array) -> Sums:
         """What is had of the limit, and of the probabilities of the rows' own classes in it."""
         assert self.spec.limit is not None
-        factors = self.spec.limit.factors
-        xp = array_namespace(F)
+        factors, xp = self.spec.limit.factors, array_namespace(*columns)
 
-        def had(F: Array, codes: Array, weight: Array) -> Array:
-            return amounts(factors, codes, weight) * sigmoid(F[:, 0])
+        def had(p: Array, codes: Array, weight: Array) -> Array:
+            return amounts(factors, codes, weight) * p[:, 1]
 
-        def pulled(F: Array, codes: Array, weight: Array) -> Array:
-            return xp.abs(amounts(factors, codes, weight)) * sigmoid(_own_log_odds(F, codes))
+        def pulled(p: Array, codes: Array, weight: Array) -> Array:
+            own = xp.where(codes == 1, p[:, 1], p[:, 0])
+            return xp.abs(amounts(factors, codes, weight)) * own
 
-        columns = F, rows.codes, rows.weight
         return {"limit": summed(had, *columns), "pulled": summed(pulled, *columns)}
 
-    def _lost(self, F: Array, design: Design, rows: Rows) -> Array:
+    def _lost(self, F: Array, rows: Rows) -> Array:
         """What the bound of the limit loses of it since the point that it is tight at."""
         assert self.spec.limit is not None
         assert isinstance(self.bound.tight_at, PolicyAt)
         factors, xp = self.spec.limit.factors, array_namespace(F)
 
-        def lost(F: Array, before: Array, codes: Array, weight: Array) -> Array:
-            now, before = _own_log_odds(F, codes), _own_log_odds(before, codes)
-            pulled = xp.abs(amounts(factors, codes, weight)) * sigmoid(before)
-            return pulled * (softplus(-now) - softplus(-before))
+        def own_log_odds(F: Array, codes: Array) -> Array:
+            return xp.where(codes == 1, F[:, 0], -F[:, 0])
 
-        before = self.bound.tight_at.point.scores_of(design, rows)
+        def lost(F: Array, before: Array, codes: Array, weight: Array) -> Array:
+            now, then = own_log_odds(F, codes), own_log_odds(before, codes)
+            pulled = xp.abs(amounts(factors, codes, weight)) * sigmoid(then)
+            return pulled * (softplus(-now) - softplus(-then))
+
+        before = self.bound.tight_at.point.scores_of(self.spec, rows)
         return summed(lost, F, before, rows.codes, rows.weight)
 
 
@@ -267,16 +275,17 @@ class _Slope:
     coef: Array
 
     def __call__(self, rows: Rows) -> Sums:
-        policy, design = self.spec.policy, self.spec.design(rows)
-        F = Point(self.coef).scores_of(design, rows)
+        policy, n_outputs = self.spec.policy, self.spec.policy.n_outputs
+        F = Point(self.coef).scores_of(self.spec, rows)
+        p = mapped(policy.proba, policy.n_actions, F)
         if self.bound is None:
             R = self.spec.amounts(rows)
-            value = -summed(lambda F, R: policy.proba(F) * R, F, R)
-            pull = mapped(lambda F, R: -policy.reward_pull(F, R), policy.n_outputs, F, R)
+            value = -summed(lambda p, R: p * R, p, R)
+            pull = mapped(lambda p, R: -policy.reward_pull(p, R), n_outputs, p, R)
         else:
             q = self.bound.targets(self.spec, rows)
-            value, pull = summed(policy.losses, F, q), mapped(policy.pull, policy.n_outputs, F, q)
-        return {"value": value, "gradient": design.gradient(pull)}
+            value, pull = summed(policy.losses, F, q), mapped(policy.pull, n_outputs, p, q)
+        return {"value": value, "gradient": self.spec.design(rows).gradient(pull)}
 
 
 @dataclass(frozen=True)
@@ -341,7 +350,7 @@ class PolicyProblem:
         rows = self.labelled.held
         if rows is None:
             return Point(coef)
-        return Point(coef, Point(coef).scores_of(self.spec.design(rows), rows))
+        return Point(coef, Point(coef).scores_of(self.spec, rows))
 
     def line(self, start: Point, change: Array) -> Callable[[float], Point]:
         """Return points along a change, by its length; scores are linear in coefficients."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import is_numpy_array
 
 from grayzone.decision.limits import Target, make_limit
+from grayzone.numerics.threads import own_threads
 from grayzone.solvers.policy.bounds import FINER, Solution, descend_directly, fit_bound, majorise
 from grayzone.solvers.policy.constrained import constrain
 from grayzone.solvers.policy.policy import policy_of
 from grayzone.solvers.policy.problem import Bound, ChowsRule, PolicyProblem, PolicySpec
+from grayzone.sources.labelled import Labelled
 
 Array = Any
 
@@ -37,6 +41,13 @@ class Course:
     directly: bool = False
     target: Target | None = None
     undecided: Array | None = None
+
+    @property
+    def most_steps(self) -> int | None:
+        """How many steps there can be, where that is known."""
+        if self.target is not None:
+            return self.n_bounds + 1  # and the start, which keeps the limit
+        return None if self.directly else self.n_bounds
 
 
 class PolicyFit(NamedTuple):
@@ -73,6 +84,22 @@ def fit_policy(
     fit : PolicyFit
         What was found.
     """
+    with _threads(problem.labelled):
+        return _fit_policy(problem, course, start, listen)
+
+
+def _threads(labelled: Labelled) -> AbstractContextManager[None]:
+    """Return a context in which rows in this memory have all threads."""
+    here = labelled.held is not None and is_numpy_array(labelled.like)
+    return own_threads() if here else nullcontext()
+
+
+def _fit_policy(
+    problem: PolicyProblem,
+    course: Course,
+    start: Array | None,
+    listen: Callable[[Array, float], bool],
+) -> PolicyFit:
     first = _first(problem, course, start)
     path: list[float] = []
     told = [False]

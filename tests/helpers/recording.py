@@ -23,7 +23,9 @@ class Recording:
     def on_fit_task_begin(self, estimator, context, *, metadata=None, **more):
         self._write("begin", context, metadata)
 
-    def on_fit_task_end(self, estimator, context, *, metadata=None, **more):
+    def on_fit_task_end(self, estimator, context, *, metadata=None, fitted_estimator=None, **more):
+        if fitted_estimator is not None:
+            metadata = {name.removesuffix("_"): v for name, v in vars(fitted_estimator).items()}
         self._write("end", context, metadata)
         if self.raise_at is not None and len(self.facts) >= self.raise_at:
             raise self.error

@@ -47,8 +47,9 @@ def fit_progress(
     Yields
     ------
     report : callable or None
-        To be called at the end of each subtask with facts (keywords) and, first, a function that
-        returns the fitted attributes there are by now; true if the fit should stop.
+        To be called at the end of each subtask with a function that returns the fitted attributes
+        by which the estimator would predict by now, and with facts (keywords), which callbacks find
+        as attributes of that estimator, as ``dual_gap_``; true if the fit should stop.
     """
     start = getattr(estimator, "_init_callback_context", None)
     if start is None:
@@ -64,9 +65,13 @@ def fit_progress(
     def report(attributes: Callable[[], dict[str, Any]] | None = None, **facts: Any) -> bool:
         context = root.subcontext(task_name=task)
         context.call_on_fit_task_begin(**data)
+        if attributes is None:
+            return bool(context.call_on_fit_task_end(**data, metadata=facts))
+        # not as metadata, which scikit-learn's scorers take for that of the rows
+        told = {f"{name}_": value for name, value in facts.items()}
         return bool(
             context.call_on_fit_task_end(
-                **data, metadata=facts, reconstruction_attributes=attributes
+                **data, reconstruction_attributes=lambda: attributes() | told
             )
         )
 

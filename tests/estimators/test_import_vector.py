@@ -575,7 +575,7 @@ def test_the_model_with_the_least_held_out_loss_is_kept(kind):
             parametrization=parametrization,
             random_state=seed,
         )
-        path, size = found.validation_path_, len(found.import_points_)
+        path, size = found.held_out_path_, len(found.import_points_)
         assert path.shape == found.objective_path_.shape == (found.n_iter_,)
         assert len(path) == size + 4  # so many more were looked at
         sizes.append(size)
@@ -598,7 +598,7 @@ def test_held_out_losses_are_those_of_plain_fits(monkeypatch, kind):
     for k in range(1, found.n_iter_ + 1):
         plain = fit(X[train], y[train], weight[train], max_import_points=k, **settings)
         loss = log_loss(y[out], plain.predict_proba(X[out]), sample_weight=weight[out])
-        assert found.validation_path_[k - 1] == pytest.approx(loss, rel=1e-7)
+        assert found.held_out_path_[k - 1] == pytest.approx(loss, rel=1e-7)
         assert found.objective_path_[k - 1] == pytest.approx(plain.objective_, rel=1e-9)
         if k == len(found.import_points_):
             np.testing.assert_array_equal(found.import_points_, train[plain.import_points_])
@@ -636,7 +636,7 @@ def test_without_anything_to_learn_no_point_is_kept(monkeypatch):
     assert found.import_points_.shape == (0,)
     assert found.dual_coef_.shape == (1, 0)
     assert found.import_vectors_.shape == (0, 2)
-    assert found.n_iter_ == len(found.validation_path_) == 3
+    assert found.n_iter_ == len(found.held_out_path_) == 3
     prior = y[20:].mean()
     np.testing.assert_allclose(found.predict_proba(X)[:, 1], prior, rtol=1e-6)
     assert found.objective_ == pytest.approx(without_points(y[20:]), rel=1e-8)
@@ -648,8 +648,8 @@ def test_early_stopping_is_reproducible():
         fit(X, y, early_stopping=True, validation_fraction=0.3, random_state=seed)
         for seed in (0, 0, 1)
     )
-    np.testing.assert_array_equal(first.validation_path_, again.validation_path_)
-    assert first.validation_path_.tolist() != other.validation_path_.tolist()
+    np.testing.assert_array_equal(first.held_out_path_, again.held_out_path_)
+    assert first.held_out_path_.tolist() != other.held_out_path_.tolist()
 
 
 def test_early_stopping_needs_two_rows_of_each_class():
@@ -674,7 +674,7 @@ def test_two_rows_of_a_class_are_enough_to_stop_early(share, n_classes):
     for seed in range(3):
         found = fit(X, y, early_stopping=True, validation_fraction=share, random_state=seed, C=10.0)
         assert np.isfinite(found.predict_proba(X)).all()
-        assert np.isfinite(found.validation_path_).all()
+        assert np.isfinite(found.held_out_path_).all()
 
 
 # ------------------------------------------------------------------------ memory and precision
@@ -1188,7 +1188,10 @@ BAD = {
     "no candidates": ({"n_candidates": 0}, "n_candidates must be an integer >= 1; got 0"),
     "half a candidate": ({"n_candidates": 0.5}, "n_candidates must be .*got 0.5"),
     "empty blocks": ({"points_per_step": 0}, "points_per_step must be an integer >= 1; got 0"),
-    "no block size": ({"points_per_step": None}, "points_per_step must be an integer >= 1; got None"),
+    "no block size": (
+        {"points_per_step": None},
+        "points_per_step must be an integer >= 1; got None",
+    ),
     "exact blocks": (
         {"selection": "exact", "points_per_step": 2},
         "selection='exact' .*points_per_step must then be 1, got 2",
@@ -1343,7 +1346,7 @@ def test_fitted_attributes():
     assert {name for name in fitted_state(found) if not name.startswith("_")} == public
     early = fit(X, y, early_stopping=True, random_state=0)
     assert {name for name in fitted_state(early) if not name.startswith("_")} == public | {
-        "validation_path_"
+        "held_out_path_"
     }
     assert found.import_points_.dtype.kind == "i"
     assert isinstance(found.n_iter_, int)
@@ -1474,3 +1477,16 @@ def test_an_error_of_a_callback_leaves_the_estimator_as_it_was(error):
     assert fitted.predict(X).shape == (80,)
     with pytest.raises(NotFittedError):
         fresh.predict(X)
+
+
+@pytest.mark.parametrize("parametrization", ["symmetric", "reference"])
+def test_scikit_learns_monitor_records_the_score_after_each_round(parametrization):
+    callback = pytest.importorskip("sklearn.callback")
+    X, y = data(n_classes=3)
+    monitor = callback.ScoringMonitor(scoring="accuracy")
+    model = ImportVectorMachine(max_import_points=4, tol=0.0, parametrization=parametrization)
+    found = clone(model).set_callbacks(monitor).fit(X, y)
+    scores = [row["accuracy"] for row in monitor.get_logs().data if row["task_name"] == "round"]
+    alone = [clone(model).set_params(max_import_points=k).fit(X, y) for k in (1, 2, 3, 4)]
+    assert scores == [one.score(X, y) for one in alone]
+    np.testing.assert_array_equal(found.import_points_, alone[-1].import_points_)

@@ -179,8 +179,8 @@ def test_early_stopping_elsewhere_holds_the_same_rows_out(library):
     expected = ImportVectorMachine(**parameters).fit(X, y, weight)
     model = fit_elsewhere(library, X, y, weight, **parameters)
     assert_same(model, expected)
-    path = as_numpy(model.validation_path_)
-    assert np.allclose(path, expected.validation_path_, rtol=1e-12, atol=0)
+    path = as_numpy(model.held_out_path_)
+    assert np.allclose(path, expected.held_out_path_, rtol=1e-12, atol=0)
 
 
 def criterion(model, X, y, weight):
@@ -209,7 +209,7 @@ def test_early_stopping_on_blocks(n_classes):
     kept = ~held_out & (weight > 0)
     assert np.all(kept[model.import_points_])
     loss, _ = criterion(model, X[held_out], y[held_out], weight[held_out])
-    assert loss == pytest.approx(model.validation_path_.min(), rel=1e-10)
+    assert loss == pytest.approx(model.held_out_path_.min(), rel=1e-10)
     _, value = criterion(model, X[kept], y[kept], weight[kept])
     assert value == pytest.approx(model.objective_, rel=1e-10)
 

@@ -188,7 +188,12 @@ def test_the_model_is_the_path_to_the_chosen_c_on_all_rows(kind):
 
 def test_one_c_is_a_plain_fit():
     X, y = data(80)
-    for parameters in ({}, {"n_candidates": 10}, {"allow_removal": True, "tol": 1e-4}, {"zone": 1.0}):
+    for parameters in (
+        {},
+        {"n_candidates": 10},
+        {"allow_removal": True, "tol": 1e-4},
+        {"zone": 1.0},
+    ):
         found = search_of(Cs=[3.0], **parameters).fit(X, y)
         plain = ImportVectorMachine(3.0, **{"tol": 2e-2, "random_state": 0, **parameters})
         plain.fit(X, y)
@@ -535,7 +540,10 @@ WRONG = {
     "an unknown kernel": ({"kernel": "round"}, "kernel must be"),
     "an unknown selection": ({"selection": "best"}, "selection must be"),
     "no candidates": ({"n_candidates": 0}, "n_candidates must be"),
-    "exact blocks": ({"selection": "exact", "points_per_step": 2}, "points_per_step must then be 1"),
+    "exact blocks": (
+        {"selection": "exact", "points_per_step": 2},
+        "points_per_step must then be 1",
+    ),
     "no points": ({"max_import_points": 0}, "max_import_points must be"),
     "no lag": ({"n_iter_no_change": 0}, "n_iter_no_change must be"),
     "an unknown parametrization": ({"parametrization": "last"}, "parametrization must be"),

@@ -9,7 +9,6 @@ import numpy as np
 from grayzone.decision.costs import cost_matrix, threshold_from_costs
 from grayzone.decision.zones import binary_zone, class_caps, floor_of
 from grayzone.numerics.backend import moved
-from grayzone.sources.labelled import Labelled
 
 Array = Any
 
@@ -20,8 +19,11 @@ class Zoned:
     costs: Any
     zone: Any
 
-    def _set_decision(self, rows: Labelled) -> None:
-        """Set ``classes_``, ``cost_matrix_``, ``threshold_`` and ``zone_``."""
+    def _set_decision(self, rows: Any) -> None:
+        """Set ``classes_``, ``cost_matrix_``, ``threshold_`` and ``zone_``.
+
+        Of the rows, ``classes`` and ``prior`` are looked at.
+        """
         classes, prior = rows.classes, rows.prior
         self.classes_ = classes
         self.cost_matrix_ = cost_matrix(self.costs, classes, prior)

@@ -74,8 +74,10 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         :class:`TruncatedLogisticRegression`: import points for where decisions are made
         (§3.3 of [2]_).
     tol : float, default=1e-3
-        Points are added until H has changed by less than this share of it over the last
-        ``n_iter_no_change`` additions, §3.3 of [1]_. 0 goes on until no row adds anything.
+        Relative accuracy: the fit may stop once what is left to gain is at most ``tol`` times the
+        objective. That is measured by the gain of the last points: H has changed by less than this
+        share of it over the last ``n_iter_no_change`` additions, §3.3 of [1]_. 0 goes on until no
+        row adds anything.
     n_iter_no_change : int, default=3
         The lag r of that rule; with ``early_stopping`` also the additions without any gain on
         held-out rows.
@@ -115,7 +117,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         H of the model.
     dual_gap_ : float
         Relative duality gap of the model among all functions of its import points.
-    validation_path_ : ndarray of shape (n_iter_,)
+    held_out_path_ : ndarray of shape (n_iter_,)
         Mean loss of the held-out rows after each round; only with ``early_stopping``.
     zone_ : tuple of two floats, or ndarray of shape (K,)
         The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
@@ -247,7 +249,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
                     break
             self._expose(growth, growth.model() if watch is None else watch.best)
         if watch is not None:
-            self.validation_path_ = moved(np.array(watch.path), labelled.like)
+            self.held_out_path_ = moved(np.array(watch.path), labelled.like)
         return self
 
     def _specify(self, labelled: Labelled) -> tuple[Kernel, Criterion]:
@@ -270,8 +272,8 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         check_integer("points_per_step", self.points_per_step, least=1)
         if self.selection == "exact" and self.points_per_step > 1:
             raise ValueError(
-                f"selection='exact' compares candidates one at a time; points_per_step must then be 1, "
-                f"got {self.points_per_step!r}."
+                f"selection='exact' compares candidates one at a time; points_per_step must then "
+                f"be 1, got {self.points_per_step!r}."
             )
         if check_number("tol", self.tol) < 0.0:
             raise ValueError(f"tol must be a finite number >= 0; got {self.tol!r}.")
@@ -305,7 +307,8 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
 
     def _set_function(self, model: Model) -> None:
         """Set what predictions need."""
-        vars(self).update(_function(model))
+        for name, value in _function(model).items():
+            setattr(self, name, value)
 
     def _supports_arrays(self) -> bool:
         return True

@@ -52,7 +52,7 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
         Values of C to choose from, :math:`1/\lambda`; an integer is that many on a logarithmic
         scale from 1e-4 to 1e4.
     cv : int, cross-validation generator, iterable or None, default=None
-        Folds; None is one stratified split, as in the paper.
+        Folds whose rows are held out; None is one stratified split, as in the paper.
     validation_fraction : float, default=0.2
         Share of rows that are held out where ``cv`` is None.
     scoring : str, callable or None, default=None
@@ -85,8 +85,8 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
     zone : None, float, pair or caps, default=None
         None is the full likelihood; otherwise the gray zone outside which the loss is truncated.
     tol : float, default=1e-3
-        Change of the criterion over the last ``n_iter_no_change`` additions at which the penalty is
-        lowered.
+        Relative accuracy: the penalty is lowered once what is left to gain is at most ``tol`` times
+        the criterion, by the gain of the last ``n_iter_no_change`` additions.
     n_iter_no_change : int, default=3
         The lag of that rule.
     parametrization : {"symmetric", "reference"}, default="symmetric"

@@ -160,6 +160,8 @@ class NewtonBasis:
     def rows_at(self, places: Array) -> Array:
         """These rows of the pool."""
         X = self.pool.rows.X
+        if places is self.everyone:
+            return X
         if sp.issparse(X) or is_numpy_array(X):
             return X[places]
         return array_namespace(X).take(X, places, axis=0)
@@ -251,9 +253,7 @@ class NewtonBasis:
             return Spanned(labelled, Known(self._rows[:q, :].T))
         return Spanned(labelled, self.span([*self.points, place], self._factor[:q, :q]))
 
-    def spanned_without(
-        self, labelled: Labelled, j: int, columns: Array, factor: Array
-    ) -> Spanned:
+    def spanned_without(self, labelled: Labelled, j: int, columns: Array, factor: Array) -> Spanned:
         """All rows without the j-th point; the last arguments come from :meth:`without`."""
         if self.pool.complete:
             return Spanned(labelled, Known(columns))

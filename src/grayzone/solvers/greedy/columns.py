@@ -22,6 +22,7 @@ _Tile = Callable[[int, int], Array]
 _COLUMNS, _ENTRIES = 512, 2**18
 # On a device what counts is the number of calls.
 _DEVICE_COLUMNS, _DEVICE_ENTRIES = 8192, 2**27
+_DOUBLE = np.dtype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class KernelColumns:
 
     kernel: Kernel
     right: Array
-    dtype: Any = np.dtype(np.float64)
+    dtype: Any = _DOUBLE
     keeps: bool = False
 
     @property

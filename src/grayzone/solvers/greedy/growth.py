@@ -278,7 +278,9 @@ class Growth:
         changes = tried.values - self.fitted.objective
         i = self._tie_break(scores, changes, chosen)
         start = tried.coefs[i, :, :] if float(changes[i]) < 0.0 else None
-        return _Choice(int(chosen[i]), start, None if tried.columns is None else tried.columns[:, i])
+        return _Choice(
+            int(chosen[i]), start, None if tried.columns is None else tried.columns[:, i]
+        )
 
     def _by_refits(self, scores: Scores, gains: Array) -> int:
         """Step (B2): the criterion of every candidate, at its own optimum.

@@ -175,6 +175,7 @@ class Reading:
         self.curvature = eye * xp.reshape(self.ridge, (-1,))
 
     def __call__(self, point: Point) -> Fitted:
+        """Read the criterion and its derivatives at a point."""
         sums, coef = self.spanned.reduce(_Model(point)), point.coef
         slopes = coef[:, : self.size]
         norm = float(array_namespace(coef).sum(slopes * slopes))

@@ -270,9 +270,7 @@ def _inner(left: Array, right: Array) -> Array:
     return xp.matmul(xp.permute_dims(left, (1, 2, 0)), xp.permute_dims(right, (1, 0, 2)))
 
 
-def score_by_power(
-    spanned: Spanned, fitted: Fitted, basis: NewtonBasis, places: Array
-) -> Scores:
+def score_by_power(spanned: Spanned, fitted: Fitted, basis: NewtonBasis, places: Array) -> Scores:
     """Score candidates by squared slope over residual power: no pass over the basis."""
     sums = spanned.reduce(_Slopes(fitted.point, basis.candidates(places)))
     return _first_order(fitted, basis, places, sums["pulled"])

@@ -79,9 +79,10 @@ class Spanned:
 
     def linear(self) -> Labelled:
         """Return the same rows with columns in the place of features."""
-        source = _ChangedSource(self.labelled.source, self.span)
         rows = self.labelled.held
-        return self.labelled.with_features(source, lambda _: self.span.columns(rows))
+        columns = None if rows is None else self.span.columns(rows)
+        source = _ChangedSource(self.labelled.source, self.span)
+        return self.labelled.with_features(source, lambda _: columns)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
+from pace import EVERY_CASE, HEAVY, NOT_QUICK, SLOW
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -71,6 +73,44 @@ def read_table(folder, name):
                 copy=True
             )
     pytest.skip(f"no data set {name!r} in {folder}")
+
+
+# ------------------------------------------------------------------------------------- markers
+
+
+def file_of(path):
+    """Return a path as the tables of `pace` have it."""
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave files alone, under `-m quick`, of which no test would be run."""
+    if config.option.markexpr == "quick" and file_of(collection_path) in NOT_QUICK:
+        return True
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
+def pytest_collection_modifyitems(items):
+    """Give tests the markers slow, browser, cluster, gpu and, to those of no other, quick."""
+    seen = set()
+    for item in items:
+        file, name = file_of(item.path), getattr(item, "originalname", item.name)
+        kinds = {
+            "browser": file == "tests/reporting/test_report_browser.py",
+            "cluster": "cluster" in getattr(item, "fixturenames", ()),
+            "gpu": file == "tests/laws/test_on_a_gpu.py",
+            "slow": name in SLOW.get(file, "").split(),
+        }
+        for kind in (kind for kind, applies in kinds.items() if applies):
+            item.add_marker(kind)
+        first = (file, name) not in seen
+        seen.add((file, name))
+        whole = any(re.search(pattern, item.nodeid) for pattern in EVERY_CASE)
+        heavy = file in NOT_QUICK or name in HEAVY.get(file, "").split()
+        apart = any(item.get_closest_marker(kind) for kind in kinds)
+        if (first or whole) and not heavy and not apart:
+            item.add_marker("quick")
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -28,7 +28,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from grayzone import BayesDecisionClassifier, decision
+from grayzone import BayesDecisionClassifier
 from grayzone.decision import bayes_decision
 from grayzone.metrics import expected_cost, make_cost_scorer
 from grayzone.numerics.checks import as_numpy
@@ -497,12 +497,6 @@ def test_search_over_costs_and_inner_parameters(unbalanced):
         BayesDecisionClassifier(LogisticRegression()), grid, scoring=make_cost_scorer(costs), cv=3
     ).fit(X, y)
     assert search.best_params_["costs"] == costs
-
-
-def test_the_classifier_is_found_beside_the_functions_it_uses():
-    assert decision.BayesDecisionClassifier is BayesDecisionClassifier
-    with pytest.raises(AttributeError, match=r"'grayzone.decision' has no attribute 'BayesRule'"):
-        _ = decision.BayesRule
 
 
 def test_pickle_and_clone(unbalanced):

@@ -1,0 +1,239 @@
+"""How long tests take: the tables behind the markers of `tests/conftest.py`.
+
+Measured once, in seconds of one core. A name that is no longer there does no harm; a new test is in
+`pytest -m quick` with its first case until someone finds that it takes too long.
+"""
+
+# Files that are not in `-m quick`: large problems, browsers, clusters, GPUs, and what the carrier
+# law says already of rows in other places.
+NOT_QUICK = frozenset(
+    {
+        "tests/estimators/test_import_vector_blocks.py",
+        "tests/estimators/test_large_sparse.py",
+        "tests/estimators/test_minimax_arrays.py",
+        "tests/estimators/test_tight_bound_blocks.py",
+        "tests/estimators/test_truncated_arrays.py",
+        "tests/laws/test_on_a_gpu.py",
+        "tests/laws/test_random_problems.py",
+        "tests/reporting/test_report_browser.py",
+        "tests/sources/test_dask.py",
+    }
+)
+
+# Tests all of whose cases are in `-m quick`, by a pattern of the whole name; of others, the first.
+EVERY_CASE = (
+    r"test_carriers\.py::test_the_model_is_that_of_numpy"
+    r"\[(linear|import points|bounds|minimax|decisions)-",
+    r"test_labelled\.py::",
+)
+
+# Tests of which a case takes more than about three seconds.
+SLOW = {
+    "tests/benchmarks/test_benchmark_suite.py": """
+        test_ctrl_c_keeps_what_is_complete_and_the_same_command_goes_on
+    """,
+    "tests/cli/test_cli.py": """
+        test_a_terminal_that_knows_ascii_only test_columns_of_every_kind_with_gaps
+        test_control_c_stops_without_a_trace test_files_that_grow_too_large_leave_nothing_behind
+        test_ten_thousand_columns test_text_of_many_values_is_encoded_by_the_seed
+    """,
+    "tests/estimators/test_bayes_decision_classifier.py": """
+        test_array_api_dispatch
+    """,
+    "tests/estimators/test_import_vector_blocks.py": """
+        test_same_model_as_numpy
+    """,
+    "tests/estimators/test_large_sparse.py": """
+        test_four_classes
+    """,
+    "tests/estimators/test_tight_bound_blocks.py": """
+        test_cuts_of_blocks_are_cuts_of_all_scores
+    """,
+    "tests/estimators/test_truncated_arrays.py": """
+        test_a_sample_is_small_also_from_small_blocks
+    """,
+    "tests/packaging/test_packaging.py": """
+        test_import_is_light test_readme_examples_run_and_print_the_threshold
+    """,
+    "tests/sources/test_blocks.py": """
+        test_memory_does_not_grow_with_rows
+    """,
+}
+
+# Tests whose first case takes more than .3 seconds: not in `-m quick`.
+HEAVY = {
+    "src/grayzone/displays/bound_path.py": """
+        grayzone.displays.bound_path.BoundPathDisplay
+    """,
+    "src/grayzone/estimators/import_vector_cv.py": """
+        grayzone.estimators.import_vector_cv.ImportVectorMachineCV
+    """,
+    "src/grayzone/estimators/sparse_minimax.py": """
+        grayzone.estimators.sparse_minimax.SparseMinimaxProbabilityMachine
+    """,
+    "src/grayzone/estimators/truncated_cv.py": """
+        grayzone.estimators.truncated_cv.TruncatedLogisticRegressionCV
+    """,
+    "tests/benchmarks/test_benchmark_suite.py": """
+        test_commands_run_what_they_say
+        test_an_error_of_the_suite_leaves_nothing_running
+        test_again_runs_what_is_complete_from_the_beginning
+        test_all_writes_results_also_if_something_failed_but_not_if_stopped
+        test_an_interrupted_new_run_is_not_taken_for_the_complete_old_one
+        test_changed_arguments_run_again test_everything_runs_and_is_written_down
+        test_one_that_fails_does_not_stop_the_others
+        test_papers_run_side_by_side_and_races_alone test_quick_and_full_runs_do_not_mix
+        test_results_that_were_deleted_are_made_anew test_the_list_from_the_command_line
+        test_what_is_complete_is_kept test_what_lacks_data_is_left_out_with_a_reason
+        test_what_needs_a_gpu_is_left_out_where_there_is_none
+    """,
+    "tests/cli/test_cli.py": """
+        test_every_candidate_with_three_classes_and_abstention
+        test_a_full_disk_keeps_earlier_decisions test_a_full_disk_leaves_nothing_behind
+        test_a_later_format_is_named test_a_model_of_one_kind_of_table_decides_on_another
+        test_a_model_tells_what_it_was_made_of test_an_index_of_pandas_is_no_column
+        test_auto_compares_and_says_so_plainly test_columns_may_move_be_empty_or_more
+        test_columns_without_values_are_left_out test_costs_by_label_and_by_matrix_are_the_same
+        test_dates_of_several_zones_have_one_clock
+        test_decisions_are_written_in_the_kind_asked_for test_demo_trains_on_its_own_table
+        test_drop_leaves_columns_out test_every_candidate_decides_by_costs_and_survives_saving
+        test_every_candidate_keeps_a_limit_on_false_positives
+        test_every_kind_of_table_gives_the_same_features test_files_that_are_no_model
+        test_hostile_names_and_values_are_only_text test_json_is_all_there_is_on_standard_output
+        test_keep_puts_the_tables_own_columns_beside_decisions test_labels_stay_what_they_are
+        test_models_load_in_python_too test_names_of_encoded_categories_may_be_there_already
+        test_nothing_is_overwritten_unasked test_numbers_without_bounds_are_refused
+        test_other_files_in_the_folder_stay test_outputs_that_cannot_be_written
+        test_rows_without_a_target_are_left_out_and_said test_tables_that_do_not_fit_the_model
+        test_texts_some_of_which_are_numbers_are_the_same_in_every_batch
+        test_the_positive_class_is_guessed_and_said
+        test_the_same_seed_gives_the_same_model_and_another_one_may_not
+        test_truths_written_as_text_are_numbers test_typed_columns_that_do_not_fit_the_model
+        test_types_that_are_not_trusted_are_not_loaded
+        test_under_a_limit_models_are_compared_by_the_positives_they_miss
+    """,
+    "tests/datasets/test_datasets.py": """
+        test_a_flipped_bit_never_yields_other_data
+    """,
+    "tests/decision/test_decision.py": """
+        test_a_constant_per_true_class_changes_no_decision
+        test_abstention_is_the_brute_force_minimum
+        test_bayes_decision_is_the_brute_force_minimum
+    """,
+    "tests/displays/test_bound_displays.py": """
+        test_names_are_those_of_the_data test_names_follow_the_features_through_a_pipeline
+        test_pipelines_and_searches_show_the_machine_in_them
+        test_the_dot_is_at_the_best_held_out_bound
+    """,
+    "tests/displays/test_decision_region.py": """
+        test_contours_of_the_probability
+        test_both_ways_lead_to_the_same_picture test_more_classes
+        test_probabilities_beyond_the_zone_are_said_to_be test_support_vectors_and_other_points
+    """,
+    "tests/estimators/test_import_vector.py": """
+        test_a_zone_goes_around_the_threshold_of_the_costs test_caps_of_three_classes
+        test_class_weights_are_sample_weights test_labels_of_any_kind
+        test_memory_is_that_of_rows_times_points
+        test_nearly_spanned_rows_are_told_apart_in_double_precision
+        test_no_kernel_matrix_of_all_rows test_nothing_is_left_of_an_earlier_fit
+        test_other_choices_reach_the_same_optimum
+        test_the_exact_choice_is_that_of_brute_force_for_three_classes
+        test_the_exact_choice_is_that_of_brute_force_on_breast_cancer test_the_path_goes_down
+    """,
+    "tests/estimators/test_import_vector_cv.py": """
+        test_an_interruption_leaves_the_estimator_as_it_was
+        test_callbacks_hear_of_folds_and_may_stop test_kinds_of_folds
+        test_nothing_is_left_of_an_earlier_fit test_one_c_is_a_plain_fit
+        test_parameters_reach_the_fits test_points_are_nested_from_small_to_large_c
+        test_several_jobs_change_nothing test_the_best_mean_is_chosen
+        test_the_path_costs_little_more_than_its_end test_the_same_seed_gives_the_same_search
+        test_weights_can_be_routed
+    """,
+    "tests/estimators/test_kernel_fit.py": """
+        test_cache_size_of_many_classes test_many_classes_and_rows_without_a_hessian
+        test_predictions_by_blocks_are_those_by_row test_ramp_of_three_classes
+    """,
+    "tests/estimators/test_minimax.py": """
+        test_dearer_errors_get_the_larger_bound test_labels_may_be_exchanged
+        test_linear_optimum_is_that_of_a_conic_solver test_nothing_is_left_of_an_earlier_fit
+    """,
+    "tests/estimators/test_sparse_minimax.py": """
+        test_a_step_along_the_gradient_makes_the_bound_larger
+        test_folds_that_end_early_keep_their_last_scores test_held_out_path_of_given_folds
+        test_it_does_not_always_stop_at_the_end test_it_is_reproducible
+        test_more_candidates_reach_a_bound_sooner
+        test_noise_features_weigh_less_than_those_of_twonorm
+        test_nothing_is_left_of_an_earlier_fit
+        test_one_unit_for_all_features_makes_no_difference_to_a_width
+        test_the_held_out_bound_flatters_less
+        test_units_of_the_features_make_no_difference_to_feature_weights
+        test_where_zero_is_makes_no_difference_to_gaussians
+    """,
+    "tests/estimators/test_tight_bound.py": """
+        test_a_hundred_bounds_are_a_hundred_weighted_logistic_regressions
+        test_many_coefficients_go_without_hessians
+    """,
+    "tests/estimators/test_tight_bound_limits.py": """
+        test_curves_go_from_nobody_to_everybody
+        test_decisions_keep_the_limit_however_rows_are_given
+        test_every_step_keeps_the_limit_and_gains
+        test_limits_are_sums_over_rows_of_their_own_class test_the_cut_is_the_best_of_all
+        test_the_expected_rate_of_a_fit_with_held_out_rows
+        test_the_scale_of_weights_does_not_matter test_the_threshold_is_that_of_probabilities
+    """,
+    "tests/estimators/test_truncated_cv.py": """
+        test_several_jobs_change_nothing
+        test_a_kernel_may_come_after_another test_a_precomputed_kernel
+        test_a_start_that_leads_nowhere_is_given_up test_callbacks_hear_of_folds_and_may_stop
+        test_every_fit_and_score_is_that_of_a_plain_fit test_kernel_values_are_shared
+        test_labels_of_any_kind test_pairs_without_a_score_are_not_chosen test_sparse_data
+        test_starts_save_iterations test_the_best_mean_is_chosen test_the_refit_is_a_plain_fit
+        test_ties_go_to_the_smaller_c_then_to_the_narrower_zone test_weights_are_repetitions
+        test_weights_can_be_routed test_without_a_refit_there_is_a_choice_but_no_model
+    """,
+    "tests/laws/test_kernel_gap.py": """
+        test_the_optimum_of_many_classes_lies_within_the_gap
+    """,
+    "tests/laws/test_kernel_optimum.py": """
+        test_objective_is_the_optimum_of_many_classes
+        test_solvers_agree test_the_table_takes_both_ways
+    """,
+    "tests/metrics/test_metrics.py": """
+        test_balanced_costs_are_the_balanced_error_rate test_cost_curve_of_any_data
+        test_example_costs_generalise_the_matrix test_expected_cost_is_the_brute_force_mean
+        test_expected_cost_splits_into_risk_and_coverage test_zero_one_costs_are_the_error_rate
+    """,
+    "tests/numerics/test_designs.py": """
+        test_sparse_data_are_never_copied_whole
+    """,
+    "tests/numerics/test_losses.py": """
+        test_balance_by_reference test_balance_of_many_classes test_balance_of_two_classes
+    """,
+    "tests/packaging/test_packaging.py": """
+        test_modules_that_need_no_extra_are_attributes test_the_command_runs_as_a_module
+    """,
+    "tests/reporting/test_report.py": """
+        test_columns_of_a_data_frame_are_told test_costs_against_rows
+        test_facts_of_every_family_in_every_wrapper test_facts_through_a_frozen_pipeline
+        test_features_without_names_and_the_largest_weights test_many_columns_are_cut_short
+        test_names_are_nowhere_in_expressions test_names_are_text_wherever_they_stand
+        test_rare_events_have_steps_even_in_log_odds
+        test_threshold_of_decisions_that_costs_do_not_explain
+        test_undecided_rows_are_counted_and_paid_for
+    """,
+    "tests/solvers/test_device_kernel.py": """
+        test_an_accuracy_out_of_reach
+    """,
+    "tests/solvers/test_greedy.py": """
+        test_exact_selection_is_the_basic_algorithm
+    """,
+    "tests/solvers/test_minimax_plane.py": """
+        test_never_worse_than_brute_force
+    """,
+    "tests/solvers/test_policy.py": """
+        test_the_bound_lies_above_the_cost_and_touches_it
+    """,
+    "tests/sources/test_blocks.py": """
+        test_tasks_are_given_pieces_of_blocks
+    """,
+}

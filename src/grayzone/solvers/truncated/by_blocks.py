@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from grayzone.numerics.losses import SmoothedLogistic
 from grayzone.solvers.loop import Record, Status
 from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated.decomposed import read_off
-from grayzone.solvers.truncated.frame import MOST_HELD, Frame
+from grayzone.solvers.truncated.frame import EXACT_ROWS, MOST_HELD, Frame
 from grayzone.solvers.truncated.interior_point import (
     Inner,
     Quadratic,
@@ -322,12 +323,18 @@ class _Descent:
         self.like = labelled.source.like()
         self.n_features = labelled.source.n_features
         self.most = max(1, MOST_HELD // max(1, self.n_features))
-        self.sample: Problem | None = None
-        if labelled.n_rows > self.most:
-            self.sample = frame.problem(draw_sample(labelled, self.most // 2).rows)
         self.best: BlockSolution | None = None
         self.certified: Array | None = None  # the last coefficients that were certified
         self.began = time.perf_counter()
+
+    @cached_property
+    def sample(self) -> Problem | None:
+        """Rows that stand for all; None where these are so few that they are treated exactly."""
+        n_rows = self.labelled.n_rows
+        if n_rows <= min(self.most, EXACT_ROWS):
+            return None
+        size = min(self.most // 2, max(EXACT_ROWS, n_rows // 5))
+        return self.frame.problem(draw_sample(self.labelled, size).rows)
 
     def run(self, start: Array | None, max_iter: int) -> BlockSolution:
         """Descend until the gap is small enough, or nothing helps any more."""

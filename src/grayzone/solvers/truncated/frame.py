@@ -18,6 +18,8 @@ Array = Any
 
 # Entries of the rows that a fit by blocks may hold at a time: 32 MB of double precision.
 MOST_HELD = 2**22
+# Rows up to which all losses are better treated exactly at once than by a sample and a band.
+EXACT_ROWS = 4000
 
 
 @dataclass(frozen=True)

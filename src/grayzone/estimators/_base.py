@@ -212,6 +212,14 @@ def log_probabilities(scores: Array) -> Array:
     return scores - (top + xp.log(xp.sum(xp.exp(scores - top), axis=1, keepdims=True)))
 
 
+def move_decision(estimator: Any, like: Array) -> None:
+    """Put classes, actions, costs and caps where the data are; names of labels stay NumPy's."""
+    for name in ("classes_", "actions_", "cost_matrix_", "zone_"):
+        value = getattr(estimator, name, None)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            setattr(estimator, name, moved(value, like))
+
+
 def labels_at(labels: Array, places: Array) -> Array:
     """Labels at these places, in the library that they are in; names are NumPy's."""
     if is_numpy_array(labels):

@@ -9,8 +9,8 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from sklearn.utils import check_random_state
 
+from grayzone.estimators._base import move_decision
 from grayzone.estimators._callbacks import Report
-from grayzone.estimators._truncated_device import move_decision
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.kernels import Kernel, resolve_kernel
@@ -18,7 +18,8 @@ from grayzone.solvers.greedy.by_blocks import BlockGrowth, BlockModel
 from grayzone.solvers.greedy.refit_by_blocks import ReferenceFrame, gap_by_blocks
 from grayzone.solvers.greedy.span_by_blocks import Pool, Spanned, solve_lower, tiles
 from grayzone.solvers.training import check_kernel_matrix
-from grayzone.solvers.truncated.frame import MOST_HELD, Frame
+from grayzone.solvers.truncated.spec import TruncatedSpec as Frame
+from grayzone.solvers.truncated.streamed import MOST_HELD
 from grayzone.sources.gather import draw_sample
 from grayzone.sources.labelled import Rows
 from grayzone.sources.labelled_blocks import LabelledBlocks, label_blocks

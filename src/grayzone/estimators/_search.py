@@ -7,14 +7,22 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
 
+from grayzone.estimators._callbacks import fit_progress
 from grayzone.metrics import expected_cost
 from grayzone.numerics.checks import as_numpy, check_integer, is_real
 
 Array = Any
 Scorer = Callable[..., Any]
+
+# Means of the same scores, summed in another order, differ by less than this share of them.
+_ROUNDING = 1e-12
 
 
 class FoldedRows(NamedTuple):
@@ -26,7 +34,7 @@ class FoldedRows(NamedTuple):
     pairwise: bool  # columns of X are rows, too
 
     def take(self, rows: Array, centres: Array) -> tuple[Array, Array, Array | None]:
-        """Give X, y and weights of rows; ``centres`` are the training rows."""
+        """Return X, y and weights of rows; ``centres`` are the training rows."""
         X = self.X[np.ix_(rows, centres)] if self.pairwise else self.X[rows]
         return X, self.y[rows], None if self.weight is None else self.weight[rows]
 
@@ -99,3 +107,53 @@ def check_cs(Cs: Any) -> Array:
     if values.ndim != 1 or not values.size or not np.all((values > 0.0) & np.isfinite(values)):
         raise ValueError(f"Cs must be an integer >= 1 or finite numbers > 0; got {Cs!r}.")
     return values
+
+
+def shared_parameters(search: BaseEstimator, kind: type[BaseEstimator]) -> dict[str, Any]:
+    """Return the parameters of an estimator that those it chooses among have as well."""
+    known, own = kind().get_params(deep=False), search.get_params(deep=False)
+    return {name: value for name, value in own.items() if name in known}
+
+
+def on_folds(search: Any, work: Callable[..., Any], folds: list[Any]) -> list[Any]:
+    """Return what ``work(train, test)`` finds in each fold, ``n_jobs`` of them at the same time.
+
+    What is found has ``scores``, which callbacks are told; they may want no more folds.
+    """
+    parallel, found = Parallel(n_jobs=search.n_jobs, return_as="generator"), []
+    jobs = parallel(delayed(work)(*fold) for fold in folds)
+    with fit_progress(search, "fold", len(folds)) as report:
+        for one in jobs:
+            found.append(one)
+            if report is not None and report(scores=one.scores):
+                break
+    return found
+
+
+def best_places(scores: Array, of: str) -> Array:
+    """Return the places (n_ties, ndim - 1) of the best mean score over the last axis, the folds."""
+    means = scores.mean(axis=-1)
+    usable = np.where(np.isnan(means), -np.inf, means)
+    best = usable.max()
+    if not np.isfinite(best):
+        raise ValueError(f"scoring gave no finite mean score for any {of}; the best one is {best}.")
+    slack = _ROUNDING * np.max(np.abs(scores[np.isfinite(scores)]))
+    return np.argwhere(usable >= best - slack)
+
+
+def take_over(search: BaseEstimator, model: BaseEstimator) -> None:
+    """Set all that a chosen model was fitted with and has learnt."""
+    parameters = model.get_params(deep=False)
+    for name, value in vars(model).items():
+        if name not in parameters:
+            setattr(search, name, value)
+
+
+def check_refitted(search: Any, chosen: str) -> None:
+    """Check that an estimator has chosen, and has then been fitted to all rows."""
+    check_is_fitted(search, "scores_")
+    if "dual_coef_" not in vars(search):
+        raise NotFittedError(
+            f"This {type(search).__name__} has refit=False: it chose {chosen}, but fitted no model "
+            "to predict with."
+        )

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from grayzone.decision.costs import cost_matrix, threshold_from_costs
 from grayzone.decision.zones import binary_zone, class_caps, floor_of
-from grayzone.solvers.training import Labelled
 
 Array = Any
+
+
+class _Classes(Protocol):
+    """What a decision needs to know of rows."""
+
+    @property
+    def classes(self) -> Array: ...
+
+    @property
+    def prior(self) -> Array: ...
 
 
 class Zoned:
@@ -19,7 +28,7 @@ class Zoned:
     costs: Any
     zone: Any
 
-    def _set_decision(self, rows: Labelled) -> None:
+    def _set_decision(self, rows: _Classes) -> None:
         """Set ``classes_``, ``cost_matrix_``, ``threshold_`` and ``zone_``."""
         classes, prior = rows.classes, rows.prior
         self.classes_ = classes

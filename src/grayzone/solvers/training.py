@@ -11,12 +11,8 @@ from array_api_compat import array_namespace
 from sklearn.utils.multiclass import check_classification_targets
 
 from grayzone.numerics.checks import row_weights
-from grayzone.numerics.designs import Design, as_design
-from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.kernels import Kernel, resolve_kernel
-from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin, SoftmaxMargin
-from grayzone.solvers import Problem
 
 Array = Any
 
@@ -75,47 +71,6 @@ def label_rows(
     return Labelled(X, classes, prior / prior.sum(), used, codes, weight, sample_weight)
 
 
-@dataclass(frozen=True)
-class Training(Labelled):
-    """Everything of a fit that does not depend on C and the zone."""
-
-    margins: SignedMargin | SoftmaxMargin
-    kernel: Kernel | None  # None: linear
-    design: Design
-
-    def problem(self, floors: Array, C: float) -> Problem:
-        """Criterion (8) with a floor for each class."""
-        loss = TruncatedLogistic(floors[self.codes])
-        return Problem(self.design, self.margins, loss, self.weight, 1.0 / C)
-
-
-def make_training(
-    settings: Any, X: Array, y: Array, sample_weight: Array | None, *, share: bool = False
-) -> Training:
-    """Check and prepare validated data.
-
-    Parameters
-    ----------
-    settings : estimator
-        Its parameters say what kernel, intercept and class weights there are.
-    X, y, sample_weight : arrays
-        The data.
-    share : bool
-        Whether several fits to these rows will follow, which then share kernel values.
-
-    Returns
-    -------
-    training : Training
-        The rows.
-    """
-    by_rows = settings.kernel != "linear"
-    rows = label_rows(X, y, sample_weight, settings.class_weight, by_rows)
-    part = None if rows.used.size == len(y) else rows.used
-    kernel = None if settings.kernel == "linear" else kernel_of(settings, rows)
-    design = _design(settings, kernel, rows.X, part, share)
-    return Training(**vars(rows), margins=margin_map(rows), kernel=kernel, design=design)
-
-
 def kernel_of(settings: Any, rows: Any) -> Kernel:
     """Kernel that an estimator's parameters ask for, its width set by the data where it has to.
 
@@ -125,15 +80,6 @@ def kernel_of(settings: Any, rows: Any) -> Kernel:
         check_kernel_matrix(rows.X)
     s = settings
     return resolve_kernel(s.kernel, s.gamma, s.degree, s.coef0, rows.X, rows.sample_weight)
-
-
-def _design(
-    settings: Any, kernel: Kernel | None, X: Array, rows: Array | None, share: bool
-) -> Design:
-    if kernel is None:
-        return as_design(X if rows is None else X[rows], settings.fit_intercept)
-    budget = settings.cache_size * 2**20
-    return KernelDesign(kernel, X, settings.fit_intercept, rows=rows, budget=budget, share=share)
 
 
 def check_kernel_matrix(K: Array) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,3 +104,11 @@ def draw_sample(labelled: Labelled | LabelledBlocks, most: int) -> Gathered:
     ]
     weight = rows.weight * xp.take(moved(np.array(factors), rows.weight), rows.codes)
     return Gathered(Rows(rows.X, rows.codes, weight, 0), numbers)
+
+
+def brought_here(labelled: Labelled) -> Labelled:
+    """Return streamed rows as held ones, in NumPy's memory: for as many as fit there."""
+    reading = labelled.reduce(Draw((1.0,) * len(labelled.classes)))
+    rows, numbers = gather(reading["drawn"], labelled.like, labelled.n_features)
+    held = Rows(rows.X, rows.codes, rows.weight, numbers=numbers, memory={})
+    return replace(labelled, held=held)

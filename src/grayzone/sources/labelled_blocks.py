@@ -41,6 +41,16 @@ class LabelledBlocks:
         return int(self.counts.sum())
 
     @property
+    def n_features(self) -> int:
+        """Features of a row."""
+        return self.source.n_features
+
+    @property
+    def like(self) -> Array:
+        """An array of the kind that results are to be."""
+        return self.source.like()
+
+    @property
     def prior(self) -> Array:
         """Class frequencies."""
         return self.mass / self.mass.sum()

@@ -27,7 +27,7 @@ from grayzone.solvers.greedy.scores_by_blocks import (
 )
 from grayzone.solvers.greedy.span_by_blocks import BlockBasis, Pool, Span, Spanned, left_out
 from grayzone.solvers.kernel.features import indefinite
-from grayzone.solvers.truncated.frame import Frame
+from grayzone.solvers.truncated.spec import TruncatedSpec as Frame
 from grayzone.sources.labelled_blocks import LabelledBlocks
 
 Array = Any

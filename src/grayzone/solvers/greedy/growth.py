@@ -25,7 +25,6 @@ from grayzone.solvers.greedy.scores import (
     score_by_power,
 )
 from grayzone.solvers.kernel.features import indefinite
-from grayzone.solvers.truncated.start import prior_coef
 
 Array = Any
 
@@ -145,7 +144,7 @@ class Growth(Rounds):
         self._diagonal = columns.diagonal()
         self.basis = NewtonBasis(self._diagonal)
         empty = self._problem(np.empty((columns.n_rows, 0)))
-        self.fitted = self._refit(empty, prior_coef(empty))
+        self.fitted = self._refit(empty, empty.prior_coef())
         self.path: list[float] = []
         self._best = {0: self.fitted.objective}
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from grayzone.numerics.linalg import descend, factorise
 from grayzone.numerics.losses import SmoothedLogistic
-from grayzone.solvers import Problem, certify, minimise
+from grayzone.solvers import Problem, certify, minimise_problem
 
 Array = Any
 
@@ -112,7 +112,7 @@ def _lower_bound(here: Fitted) -> float:
 
 
 def _refit_with_kinks(problem: Problem, start: Array) -> Fitted:
-    found = minimise(problem, "auto", tol=WITH_KINKS, max_iter=MAX_STEPS, start=start)
+    found = minimise_problem(problem, "auto", tol=WITH_KINKS, max_iter=MAX_STEPS, start=start)
     u = problem.margins.margin(found.scores)
     # where all rows are saturated nothing would hold a step back
     bend = np.maximum(SmoothedLogistic(problem.loss, ROUNDED).curvature(u), LEAST_BEND)

@@ -14,9 +14,11 @@ from grayzone.numerics.linalg import descend, factorise
 from grayzone.numerics.losses import SmoothedLogistic
 from grayzone.numerics.margins import Margins, ReferenceMargin
 from grayzone.solvers.greedy.refit import ACCURACY, LEAST_BEND, MAX_STEPS, ROUNDED, WITH_KINKS
+from grayzone.solvers.loop import Solution, solve
 from grayzone.solvers.problem import Problem
-from grayzone.solvers.truncated.by_blocks import BlockSolution, Held, minimise_by_blocks, near_kink
-from grayzone.solvers.truncated.frame import Frame
+from grayzone.solvers.truncated.readings import Held, near_kink
+from grayzone.solvers.truncated.spec import TruncatedSpec as Frame
+from grayzone.solvers.truncated.streamed import Streamed, StreamedProblem
 from grayzone.sources.labelled import Rows
 from grayzone.sources.labelled_blocks import LabelledBlocks
 from grayzone.sources.source import Sums
@@ -217,17 +219,24 @@ def _look(linear: LabelledBlocks, point: Point) -> BlockFitted:
 
 
 def _refit_with_kinks(linear: LabelledBlocks, frame: Frame, start: Array) -> BlockFitted:
-    found = minimise_by_blocks(linear, frame, tol=WITH_KINKS, max_iter=MAX_STEPS, start=start)
+    found = _minimised(linear, frame, MAX_STEPS, start)
     kinks = _kinks(linear, frame, found)
-    return replace(_look(linear, Point(frame, found.coef, kinks)), gap=found.gap)
+    gap = found.certificate.relative
+    return replace(_look(linear, Point(frame, found.coef, kinks)), gap=gap)
 
 
-def _kinks(linear: LabelledBlocks, frame: Frame, found: BlockSolution) -> Kinks:
+def _minimised(linear: LabelledBlocks, frame: Frame, max_iter: int, start: Array) -> Solution:
+    problem = StreamedProblem(linear, frame)  # type: ignore[arg-type]
+    return solve(problem, Streamed(), tol=WITH_KINKS, max_iter=max_iter, start=start)
+
+
+def _kinks(linear: LabelledBlocks, frame: Frame, found: Solution) -> Kinks:
     xp, place = array_namespace(found.coef), device(found.coef)
-    if found.held is None or found.near is None:
+    held, near = found.streamed.held, found.streamed.near
+    if held is None or near is None:
         none = xp.zeros(0, dtype=xp.float64, device=place)
         return Kinks(xp.astype(none, xp.int64), none)
-    return Kinks(xp.concat(linear.reduce(_Near(frame, found.held))["numbers"]), found.near)
+    return Kinks(xp.concat(linear.reduce(_Near(frame, held))["numbers"]), near)
 
 
 def gap_by_blocks(linear: LabelledBlocks, frame: Frame, coef: Array) -> float:
@@ -235,7 +244,7 @@ def gap_by_blocks(linear: LabelledBlocks, frame: Frame, coef: Array) -> float:
     if not _size(coef):
         return 0.0
     # no step at all: where there are no kinks this is the certificate of the start
-    return minimise_by_blocks(linear, frame, tol=WITH_KINKS, max_iter=0, start=coef).gap
+    return _minimised(linear, frame, 0, coef).certificate.relative
 
 
 def mean_loss(linear: LabelledBlocks, frame: Frame, coef: Array) -> float:

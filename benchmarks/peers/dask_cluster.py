@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.data import covtype_binary
 from benchmarks.report import measure, print_table, say, verdict, write_json
 from grayzone import TruncatedLogisticRegression
-from grayzone.solvers.truncated.frame import MOST_HELD
+from grayzone.solvers.truncated.streamed import MOST_HELD
 
 TILES, CHUNKS = 10, 40
 ROUNDS, QUICK_ROUNDS, QUICK_ROWS = 5, 1, 100_000

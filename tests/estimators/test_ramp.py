@@ -5,11 +5,11 @@ import pytest
 from scipy.special import expit, logit
 
 from grayzone import TruncatedLogisticRegression
-from grayzone.numerics.designs import as_design
-from grayzone.numerics.losses import Ramp, TruncatedLogistic
-from grayzone.numerics.margins import SignedMargin, SoftmaxMargin
-from grayzone.solvers import Problem, minimise
+from grayzone.numerics.losses import Ramp
+from grayzone.solvers import TruncatedSpec, minimise_problem
 from grayzone.solvers.truncated.ramp import descend_ramp
+from grayzone.sources.labelled import label
+from grayzone.sources.source import HeldSource
 
 
 def contaminated(n=200, d=3, share=0.1, seed=0, n_classes=2):
@@ -24,21 +24,20 @@ def contaminated(n=200, d=3, share=0.1, seed=0, n_classes=2):
     return X, y, wrong
 
 
+def ramp_of(X, y, h=1.0, C=1.0, weight=None):
+    """Rows and their losses, with the zone sigma(+-h) or caps sigma(h)."""
+    spec = TruncatedSpec(np.full(y.max() + 1, -h), 1.0 / C, True)
+    return label(HeldSource(X, y, weight)), spec
+
+
 def ramp_problem(X, y, h=1.0, C=1.0, weight=None):
-    """A problem and its ramp, with the zone sigma(+-h) or caps sigma(h)."""
-    n_classes = y.max() + 1
-    if n_classes == 2:
-        margins = SignedMargin(np.where(y == 1, 1.0, -1.0))
-    else:
-        margins = SoftmaxMargin(y[:, None] == np.arange(n_classes))
-    floor = np.full(len(y), -h)
-    weight = np.ones(len(y)) if weight is None else weight
-    problem = Problem(as_design(X), margins, TruncatedLogistic(floor), weight, 1.0 / C)
-    return problem, Ramp(floor, -floor)
+    """The same as a problem and its ramp."""
+    labelled, spec = ramp_of(X, y, h, C, weight)
+    problem = spec.problem(labelled.held)
+    return problem, Ramp(problem.loss.floor, -problem.loss.floor)
 
 
-def convex(problem, start):
-    return minimise(problem, "auto", tol=1e-8, max_iter=500, start=start)
+OPTIONS = {"tol": 1e-8, "max_iter": 500}
 
 
 def ramp_value(problem, ramp, coef):
@@ -64,7 +63,8 @@ def descended(request, data):
     X, y, _ = data
     weight = np.random.default_rng(3).uniform(0.5, 2.0, size=len(y))
     problem, ramp = ramp_problem(X, y, h, C, weight)
-    return problem, ramp, descend_ramp(problem, ramp, convex)
+    labelled, spec = ramp_of(X, y, h, C, weight)
+    return problem, ramp, descend_ramp(labelled, spec, -spec.floors, **OPTIONS)
 
 
 def test_the_objective_never_rises(descended):
@@ -74,7 +74,7 @@ def test_the_objective_never_rises(descended):
     assert found.objectives[-1] == pytest.approx(
         ramp_value(problem, ramp, found.convex.coef), rel=1e-12
     )
-    first = ramp_value(problem, ramp, convex(problem, None).coef)
+    first = ramp_value(problem, ramp, minimise_problem(problem, **OPTIONS).coef)
     assert found.objectives[0] == pytest.approx(first, rel=1e-6)
 
 
@@ -83,8 +83,9 @@ def test_stationary(descended):
     u = problem.margins.margin(problem.design.scores(found.convex.coef))
     given_up = np.flatnonzero(ramp.given_up(u))
     # nothing pulls at rows beyond the ceiling, and all others are fitted to the gap
-    assert np.intersect1d(found.kept, given_up).size == 0
-    assert found.kept.size + given_up.size == problem.design.n_rows
+    kept = np.flatnonzero(found.kept.held.weight)
+    assert np.intersect1d(kept, given_up).size == 0
+    assert kept.size + given_up.size == problem.design.n_rows
     assert found.convex.certificate.relative <= 1e-8
 
 

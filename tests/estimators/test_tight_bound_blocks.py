@@ -24,7 +24,7 @@ from grayzone.solvers.policy.cut import cut_scores
 from grayzone.solvers.policy.policy import SoftmaxPolicy, policy_of
 from grayzone.sources import Block, Source
 from grayzone.sources.labelled import Rows, label
-from grayzone.sources.part import Lots
+from grayzone.sources.lots import Lots
 from grayzone.sources.source import added
 from grayzone.sources.split import split, split_rows
 

@@ -34,10 +34,10 @@ from grayzone import (
 )
 from grayzone.arrays import move_to, to_numpy
 from grayzone.numerics.checks import as_numpy
-from grayzone.solvers.truncated import by_blocks
+from grayzone.solvers.truncated import streamed
 from grayzone.sources import Block, Source, from_batches
 from grayzone.sources.gather import draw_sample
-from grayzone.sources.labelled_blocks import label_blocks
+from grayzone.sources.labelled import label
 
 torch = pytest.importorskip("torch")
 
@@ -212,7 +212,7 @@ def hold(monkeypatch):
 
     def limit(rows, n_features):
         if rows is not None:
-            monkeypatch.setattr(by_blocks, "MOST_HELD", rows * n_features)
+            monkeypatch.setattr(streamed, "MOST_HELD", rows * n_features)
 
     return limit
 
@@ -597,7 +597,7 @@ def test_a_sample_is_small_also_from_small_blocks(hold):
 def test_a_sample_stands_for_all_rows():
     X, y, weight = changed(changed(gaussian(3000, 4), rare_positives), whole_weights)()
     weight[y == 1] = 2.0
-    labelled = label_blocks(ListSource(X, y, weight), {0: 1.0, 1: 3.0})
+    labelled = label(ListSource(X, y, weight), {0: 1.0, 1: 3.0})
     sample = draw_sample(labelled, 200)
     rows = sample.rows
     assert rows.codes.shape[0] < 400

@@ -78,7 +78,7 @@ def test_every_fit_and_score_is_that_of_a_plain_fit(name, n_classes):
     search = TruncatedLogisticRegressionCV(
         **{"Cs": CS, "zones": ZONES, "cv": folds, "scoring": scorer, **SETTINGS[name]}
     ).fit(X, y)
-    assert search.scores_.shape == search.n_iter_.shape == (len(search.zones), 3, 3)
+    assert search.scores_.shape == search.n_iters_path_.shape == (len(search.zones), 3, 3)
     assert len(heard) == search.scores_.size
     for i, zone in enumerate(search.zones):
         for j, C in enumerate(search.Cs_):
@@ -131,7 +131,7 @@ def test_the_refit_is_a_plain_fit():
     X, y = data()
     for kernel in ("linear", "rbf"):
         search = TruncatedLogisticRegressionCV(Cs=3, kernel=kernel, random_state=0).fit(X, y)
-        plain = plain_of(search, search.C_, search.best_width_).fit(X, y)
+        plain = plain_of(search, search.C_, search.best_zone_).fit(X, y)
         learned = {n for n in vars(plain) if n.endswith("_")} - {"n_iter_"}
         assert learned <= set(vars(search))
         for name in learned:
@@ -147,7 +147,7 @@ def test_without_a_refit_there_is_a_choice_but_no_model():
     X, y = data()
     search = TruncatedLogisticRegressionCV(Cs=3).fit(X, y)
     chosen = clone(search).set_params(refit=False).fit(X, y)
-    assert (chosen.C_, chosen.best_width_) == (search.C_, search.best_width_)
+    assert (chosen.C_, chosen.best_zone_) == (search.C_, search.best_zone_)
     with pytest.raises(NotFittedError, match="refit=False"):
         chosen.predict(X)
     # nothing is left of an earlier model, either
@@ -176,7 +176,7 @@ def test_the_best_mean_is_chosen():
     X, y = data()
     search = TruncatedLogisticRegressionCV(Cs=CS, zones=ZONES, scoring="neg_log_loss").fit(X, y)
     i, j = np.unravel_index(search.scores_.mean(axis=2).argmax(), (3, 3))
-    assert (search.C_, search.best_width_) == (CS[j], ZONES[i])
+    assert (search.C_, search.best_zone_) == (CS[j], ZONES[i])
 
 
 def test_ties_go_to_the_smaller_c_then_to_the_narrower_zone():
@@ -186,7 +186,7 @@ def test_ties_go_to_the_smaller_c_then_to_the_narrower_zone():
         Cs=CS, zones=zones, cv=2, scoring=lambda estimator, X, y: 0.1
     ).fit(X, y)
     assert search.C_ == 0.01
-    assert search.best_width_ == 0.5
+    assert search.best_zone_ == 0.5
     # sums in another order are a tie, too
     scores = np.array([[[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]]])
     assert scores.mean(axis=2)[0, 0] != scores.mean(axis=2)[0, 1]
@@ -307,7 +307,7 @@ def test_several_jobs_change_nothing(kernel):
     one = TruncatedLogisticRegressionCV(Cs=CS, kernel=kernel, cv=3).fit(X, y)
     two = clone(one).set_params(n_jobs=2).fit(X, y)
     np.testing.assert_array_equal(two.scores_, one.scores_)
-    np.testing.assert_array_equal(two.n_iter_, one.n_iter_)
+    np.testing.assert_array_equal(two.n_iters_path_, one.n_iters_path_)
     np.testing.assert_array_equal(two.dual_coef_, one.dual_coef_)
 
 
@@ -339,7 +339,7 @@ def test_starts_save_iterations():
     search = TruncatedLogisticRegressionCV(Cs=np.logspace(-2, 4, 7), zones=[1.0], cv=[fold])
     search.set_params(refit=False).fit(X, y)
     plain = [plain_of(search, C, 1.0).fit(X[fold[0]], y[fold[0]]).n_iter_ for C in search.Cs_]
-    assert search.n_iter_.sum() < sum(plain)
+    assert search.n_iters_path_.sum() < sum(plain)
 
 
 def test_a_start_that_leads_nowhere_is_given_up(monkeypatch):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from grayzone import TruncatedLogisticRegression
-from grayzone.solvers.truncated import by_blocks
+from grayzone.solvers.truncated import streamed
 
 N, D = 2000, 5
 NAMES = list("abcde")
@@ -19,7 +19,7 @@ def make_rows():
 
 def hold_few(monkeypatch):
     """Let a fit hold 400 rows only; with all 2000 at hand no sum over blocks would matter."""
-    monkeypatch.setattr(by_blocks, "MOST_HELD", 400 * D)
+    monkeypatch.setattr(streamed, "MOST_HELD", 400 * D)
 
 
 def tight(**parameters):

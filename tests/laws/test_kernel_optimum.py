@@ -12,7 +12,7 @@ from problems import (
 )
 
 from grayzone import TruncatedLogisticRegression
-from grayzone.solvers import _SMALL_KERNEL
+from grayzone.solvers.choose import SMALL_KERNEL
 
 pytest.importorskip("cvxpy")
 
@@ -37,8 +37,8 @@ def test_the_table_takes_both_ways():
     rows = {case: len(case.build()[1]) for case in BINARY_KERNEL_CASES}
     used = {case: np.count_nonzero(case.build()[-1].weight) for case in BINARY_KERNEL_CASES}
     assert sum(n > 260 for n in used.values()) >= 20
-    assert all(used[case] > 260 > _SMALL_KERNEL for case in LARGE_KERNEL_CASES)
-    assert sum(n <= _SMALL_KERNEL for n in rows.values()) >= 12
+    assert all(used[case] > 260 > SMALL_KERNEL for case in LARGE_KERNEL_CASES)
+    assert sum(n <= SMALL_KERNEL for n in rows.values()) >= 12
 
 
 @by_name(BINARY_KERNEL_CASES)

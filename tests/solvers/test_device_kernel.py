@@ -32,7 +32,8 @@ from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.solvers.kernel import device_kernel, device_matrix, systems
-from grayzone.solvers.kernel.device_kernel import KernelRows, _least, _Rounded
+from grayzone.solvers.kernel.device_design import DeviceKernelDesign
+from grayzone.solvers.kernel.device_kernel import _least, _Rounded
 from grayzone.solvers.kernel.device_matrix import (
     KernelSystem,
     KernelValues,
@@ -40,7 +41,7 @@ from grayzone.solvers.kernel.device_matrix import (
     system_bytes,
 )
 from grayzone.solvers.kernel.systems import Bordered, Factor, SlopeModel
-from grayzone.solvers.truncated import by_blocks
+from grayzone.solvers.truncated import streamed
 
 torch = pytest.importorskip("torch")
 
@@ -324,7 +325,7 @@ def test_single_precision(case, loss, precomputed):
 def test_many_classes_where_few_rows_are_held(monkeypatch):
     """The features of a kernel are rows as any others: they may come in sums and bands."""
     case = MULTICLASS_KERNEL_CASES[4]
-    monkeypatch.setattr(by_blocks, "MOST_HELD", 40 * 6)  # features of this kernel
+    monkeypatch.setattr(streamed, "MOST_HELD", 40 * 6)  # features of this kernel
     found = fit_case("torch", case)
     assert_honest(case, found, TOL)
     assert_same_function(case, found, in_memory(case))
@@ -593,13 +594,9 @@ def test_no_memory_for_a_second_matrix_means_panels(library, monkeypatch):
 # ---------------------------------------------------------------------------- parts of the method
 
 
-def rows_of(library, zone=(0.3, 0.7), penalty=0.5):
-    X, y = gaussian(60, 3, seed=80)()
-    sign = np.where(y == 1, 1.0, -1.0)
-    floor = np.where(sign > 0, -np.log(zone[1] / (1 - zone[1])), np.log(zone[0] / (1 - zone[0])))
-    arrays = (there(library, a) for a in (X, sign, np.ones(60), floor))
-    rows, sign, weight, floor = arrays
-    return KernelRows(Kernel("rbf", 0.4), rows, sign, weight, floor, penalty, True)
+def design_of(library):
+    X, _ = gaussian(60, 3, seed=80)()
+    return DeviceKernelDesign(Kernel("rbf", 0.4), there(library, X), True)
 
 
 def model_of(library, rng, used):
@@ -614,14 +611,14 @@ def test_a_factor_helps_to_solve_systems_near_it(library, monkeypatch):
     monkeypatch.setattr(systems, "_PRODUCTS", 200)
     rng = np.random.default_rng(0)
     used = np.arange(60) % 4 > 0
-    rows = rows_of(library)
+    rows = design_of(library)
     first, second = (model_of(library, rng, used) for _ in range(2))
     zeros = there(library, np.zeros(60))
-    factor = Factor(rows.values, rows.penalty, first)
+    factor = Factor(rows.values, 0.5, first)
     factor.solved(first)
     assert factor.serves(second)
     found = as_numpy(factor.improved(second, zeros, zeros[0]))
-    expected = as_numpy(Factor(rows.values, rows.penalty, second).solved(second))
+    expected = as_numpy(Factor(rows.values, 0.5, second).solved(second))
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
     assert np.all(found[~used] == 0.0)
     # by definition: (K + lambda W) a = (z, 1) on the rows that are used
@@ -634,10 +631,10 @@ def test_a_factor_helps_to_solve_systems_near_it(library, monkeypatch):
 @BOTH
 def test_a_factor_knows_where_it_does_not_help(library, monkeypatch):
     rng = np.random.default_rng(0)
-    rows = rows_of(library, penalty=1e3)
+    rows = design_of(library)
     used = np.arange(60) % 4 > 0
     model = model_of(library, rng, used)
-    factor = Factor(rows.values, rows.penalty, model)
+    factor = Factor(rows.values, 1e3, model)
     factor.solved(model)
     assert not factor.serves(model_of(library, rng, ~used))
     far = model._replace(
@@ -663,7 +660,7 @@ def test_fits_do_not_depend_on_how_systems_are_solved(case, spread, monkeypatch)
 
 def bordered(library, rows, model, core, border):
     masks = (there(library, m) for m in (core, border))
-    return Bordered(rows.values, rows.penalty, model, *masks)
+    return Bordered(rows.values, 0.5, model, *masks)
 
 
 @pytest.mark.parametrize("room", [1e15, 0.0], ids=["kept", "anew"])
@@ -671,7 +668,7 @@ def bordered(library, rows, model, core, border):
 def test_a_core_serves_many_borders(room, library, monkeypatch):
     room_for(monkeypatch, room)
     rng = np.random.default_rng(1)
-    rows, place = rows_of(library), np.arange(60)
+    rows, place = design_of(library), np.arange(60)
     core, border = place < 30, (place >= 30) & (place < 50)
     first = model_of(library, rng, core | border)
     found = bordered(library, rows, first, core, border)
@@ -696,7 +693,7 @@ def test_a_core_serves_many_borders(room, library, monkeypatch):
 @BOTH
 def test_a_core_knows_where_it_does_not_serve(library):
     rng = np.random.default_rng(1)
-    rows, place = rows_of(library), np.arange(60)
+    rows, place = design_of(library), np.arange(60)
     core, border = place < 30, (place >= 30) & (place < 50)
     model = model_of(library, rng, core | border)
     found = bordered(library, rows, model, core, border)
@@ -726,7 +723,7 @@ def test_when_a_border_pays(core, border, kept, expected, monkeypatch):
     room_for(monkeypatch, 1e15 if kept else 0.0)
     place = np.arange(60)
     masks = (torch.asarray(m) for m in (place < core, (place >= core) & (place < core + border)))
-    assert Bordered.pays(rows_of("torch").values, *masks) is expected
+    assert Bordered.pays(design_of("torch").values, *masks) is expected
 
 
 @pytest.mark.parametrize("most", [0.0, 1e9], ids=["always-factorised", "always-bordered"])

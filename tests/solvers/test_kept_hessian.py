@@ -8,7 +8,7 @@ import pytest
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin
-from grayzone.solvers import Decomposed, Problem, Status, minimise, solve
+from grayzone.solvers import Decomposed, Problem, Status, minimise_problem, solve
 
 
 def problem_of(floor):
@@ -22,7 +22,7 @@ def problem_of(floor):
 @pytest.mark.parametrize("floor", [-np.inf, -1.0])
 def test_rows_left_over_are_solved_for(floor):
     problem = problem_of(floor)
-    best = minimise(problem, "auto", tol=1e-12, max_iter=100).certificate.primal
+    best = minimise_problem(problem, "auto", tol=1e-12, max_iter=100).certificate.primal
     solver = Decomposed()
     start = np.full((1, 5), 0.05)
     state = solver.step(problem, solver.init(problem, start), 1e-9)

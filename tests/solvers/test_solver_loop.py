@@ -29,7 +29,7 @@ from grayzone.solvers import (
     Status,
     certify,
     choose,
-    minimise,
+    minimise_problem,
     solve,
 )
 
@@ -94,7 +94,7 @@ class Scripted:
 
 
 def optimal_state(problem, **flags):
-    best = minimise(problem, "auto", tol=1e-12, max_iter=100)
+    best = minimise_problem(problem, "auto", tol=1e-12, max_iter=100)
     return state_at(problem, best.coef, multipliers=best.multipliers, **flags)
 
 
@@ -254,7 +254,9 @@ def test_names_choose_solvers():
 def test_solvers_agree(problem, fit_intercept):
     _, mine = problem(fit_intercept)
     names = ["auto", "primal"] + ["active-set"] * (problem is two_classes)
-    reached = [minimise(mine, name, tol=1e-10, max_iter=500).certificate.primal for name in names]
+    reached = [
+        minimise_problem(mine, name, tol=1e-10, max_iter=500).certificate.primal for name in names
+    ]
     np.testing.assert_allclose(reached, reached[0], rtol=1e-9)
 
 
@@ -303,7 +305,7 @@ def test_certificates_are_honest(name, seed, size):
 @pytest.mark.parametrize("name", CASES)
 def test_certificate_closes_at_the_optimum(name):
     _, problem = CASES[name][0]()
-    found = minimise(problem, "auto", tol=1e-12, max_iter=200)
+    found = minimise_problem(problem, "auto", tol=1e-12, max_iter=200)
     assert 0.0 <= found.certificate.relative <= 1e-12
     # relative is (P - D) / P
     assert found.certificate.relative == found.certificate.gap / found.certificate.primal

@@ -27,8 +27,8 @@ from grayzone import (
     TightBoundLogisticRegression,
     TruncatedLogisticRegression,
 )
-from grayzone.solvers.truncated import by_blocks
-from grayzone.sources import Block, Source, from_batches, labelled_blocks, open_npy, open_parquet
+from grayzone.solvers.truncated import readings, streamed
+from grayzone.sources import Block, Source, from_batches, labelled, open_npy, open_parquet
 from grayzone.sources import source as source_module
 
 
@@ -115,14 +115,14 @@ SOURCES = {
 @pytest.mark.parametrize("kind", SOURCES)
 def test_the_model_is_that_of_rows_in_memory(kind, data, tmp_path, few_held, monkeypatch):
     far = []
-    look = by_blocks._Look.__call__
+    look = readings.Reading.__call__
 
     def seen(self, rows):
         sums = look(self, rows)
         far.append(sums["n_far"])
         return sums
 
-    monkeypatch.setattr(by_blocks._Look, "__call__", seen)
+    monkeypatch.setattr(readings.Reading, "__call__", seen)
     source = SOURCES[kind](tmp_path, *data)
     found = tight().fit(source)
     assert sum(far) > N  # most of the model came from sums, not from rows that were held
@@ -200,7 +200,7 @@ def test_tasks_are_given_pieces_of_blocks(dtype, data, tmp_path, few_held, monke
 
     source = npy(tmp_path, X, y, weight)
     monkeypatch.setattr(source_module, "n_workers", lambda: 1)  # so that pieces come one by one
-    sums = labelled_blocks.label_blocks(source).reduce(task)
+    sums = labelled.label(source).reduce(task)
     np.testing.assert_allclose(sums["X"], X.T.astype(float) @ X.astype(float), rtol=1e-12)
     assert sums["weight"] == pytest.approx(weight.sum())
     np.testing.assert_array_equal(np.concatenate(sums["codes"]), y)
@@ -215,16 +215,16 @@ def test_tasks_are_given_pieces_of_blocks(dtype, data, tmp_path, few_held, monke
 @pytest.mark.parametrize("zone", [None, (0.3, 0.7)])
 def test_certificates_out_of_reach_are_not_computed(zone, data, tmp_path, few_held, monkeypatch):
     readings = []
-    distance = by_blocks._Distance.__call__
+    distance = readings.Distance.__call__
 
     def counted(self, rows):
         readings.append(rows.first)
         return distance(self, rows)
 
-    monkeypatch.setattr(by_blocks._Distance, "__call__", counted)
+    monkeypatch.setattr(readings.Distance, "__call__", counted)
     found = []
-    for hopeless in (by_blocks._HOPELESS, np.inf):
-        monkeypatch.setattr(by_blocks, "_HOPELESS", hopeless)
+    for hopeless in (streamed._HOPELESS, np.inf):
+        monkeypatch.setattr(streamed, "_HOPELESS", hopeless)
         readings.clear()
         model = TruncatedLogisticRegression(C=1e6, zone=zone, tol=1e-4)
         model.fit(npy(tmp_path, *data))
@@ -237,7 +237,7 @@ def test_certificates_out_of_reach_are_not_computed(zone, data, tmp_path, few_he
 
 @pytest.mark.parametrize("max_iter", [1, 2])
 def test_what_was_reached_is_certified_in_any_case(max_iter, data, tmp_path, few_held, monkeypatch):
-    monkeypatch.setattr(by_blocks, "_HOPELESS", 0.0)
+    monkeypatch.setattr(streamed, "_HOPELESS", 0.0)
     clf = TruncatedLogisticRegression(zone=None, tol=1e-15, max_iter=max_iter)
     with pytest.warns(ConvergenceWarning):
         clf.fit(npy(tmp_path, *data))
@@ -568,8 +568,8 @@ import sys
 from grayzone import TruncatedLogisticRegression
 from grayzone.sources import open_npy, open_parquet
 from grayzone.sources import source as source_module
-from grayzone.solvers.truncated import by_blocks
-by_blocks.MOST_HELD = 2**17
+from grayzone.solvers.truncated import streamed
+streamed.MOST_HELD = 2**17
 kind, folder = sys.argv[1:]
 if kind == "npy":
     source = open_npy(folder + "/X.npy", folder + "/y.npy", block_rows=4000)

@@ -29,7 +29,7 @@ from grayzone import (
     TightBoundLogisticRegression,
     TruncatedLogisticRegression,
 )
-from grayzone.solvers.truncated import by_blocks
+from grayzone.solvers.truncated import readings
 from grayzone.sources import DaskSource
 from grayzone.sources import dask as dask_module
 
@@ -425,7 +425,7 @@ def test_tasks_share_one_blas_thread_until_the_last_ends():
 
 
 def test_names_and_sizes():
-    assert dask_module._name(by_blocks._Look(None, None, 0.0, False, None)) == "look"
+    assert dask_module._name(readings.Reading(None, None, 0.0, False, None)) == "reading"
     assert dask_module._name(rows_of) == "rows-of"
     values = {"a": np.zeros(1000), "b": [np.ones(10)]}
     assert dask_module._size(values) >= 8080

@@ -6,8 +6,9 @@ import scipy.sparse as sp
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold
 
 from grayzone.solvers.minimax.held_out import check_folds, held_out_folds, score_bounds
-from grayzone.solvers.training import label_rows
 from grayzone.sources.distinct import _hashes, deal_folds, distinct_rows, row_groups
+from grayzone.sources.labelled import label
+from grayzone.sources.source import HeldSource
 
 
 def repeated_rows(n=300, d=3, seed=0):
@@ -160,8 +161,8 @@ def test_folds_are_dealt_at_random():
 
 
 def folds_of(X, y, cv=3, weight=None, seed=0, known="X"):
-    rows = label_rows(X, y, weight)
-    known = rows.X[rows.used] if isinstance(known, str) else known
+    rows = label(HeldSource(X, y, weight))
+    known = rows.held.X if isinstance(known, str) else known
     return held_out_folds(cv, rows, known, np.random.RandomState(seed))
 
 

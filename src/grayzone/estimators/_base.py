@@ -212,6 +212,14 @@ def log_probabilities(scores: Array) -> Array:
     return scores - (top + xp.log(xp.sum(xp.exp(scores - top), axis=1, keepdims=True)))
 
 
+def move_decision(estimator: Any, like: Array) -> None:
+    """Put classes, actions, costs and caps where the data are; names of labels stay NumPy's."""
+    for name in ("classes_", "actions_", "cost_matrix_", "zone_"):
+        value = getattr(estimator, name, None)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            setattr(estimator, name, moved(value, like))
+
+
 def labels_at(labels: Array, places: Array) -> Array:
     """Labels at these places, in the library that they are in; names are NumPy's."""
     if is_numpy_array(labels):
@@ -224,16 +232,6 @@ def in_precision(values: Array, dtype: Any) -> Array:
     xp = array_namespace(values)
     single = str(dtype).endswith("float32")
     return xp.astype(values, xp.float32 if single else xp.float64, copy=False)
-
-
-def move_decision(estimator: Any, like: Array) -> None:
-    """Put classes, actions, costs and zones where another array is; names stay NumPy's."""
-    estimator.cost_matrix_ = moved(estimator.cost_matrix_, like)
-    numeric = estimator.classes_.dtype.kind in "biuf"
-    for name in ("classes_", "actions_", "zone_"):
-        value = getattr(estimator, name, None)
-        if isinstance(value, np.ndarray) and (numeric or name == "zone_"):
-            setattr(estimator, name, moved(value, like))
 
 
 class SupportVectorClassifier(FunctionClassifier):

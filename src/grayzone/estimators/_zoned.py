@@ -8,7 +8,7 @@ import numpy as np
 
 from grayzone.decision.costs import cost_matrix, threshold_from_costs
 from grayzone.decision.zones import binary_zone, class_caps, floor_of
-from grayzone.numerics.backend import moved
+from grayzone.sources.labelled import Labelled
 
 Array = Any
 
@@ -19,12 +19,9 @@ class Zoned:
     costs: Any
     zone: Any
 
-    def _set_decision(self, rows: Any) -> None:
-        """Set ``classes_``, ``cost_matrix_``, ``threshold_`` and ``zone_``.
-
-        Of the rows, ``classes`` and ``prior`` are looked at.
-        """
-        classes, prior = rows.classes, rows.prior
+    def _set_decision(self, labelled: Labelled) -> None:
+        """Set ``classes_``, ``cost_matrix_``, ``threshold_`` and ``zone_``."""
+        classes, prior = labelled.classes, labelled.prior
         self.classes_ = classes
         self.cost_matrix_ = cost_matrix(self.costs, classes, prior)
         if len(classes) == 2:
@@ -33,14 +30,6 @@ class Zoned:
         else:
             self.threshold_ = None
             self.zone_ = class_caps(self.zone, classes)
-
-    def _move_decision(self, like: Array) -> None:
-        """Put classes, costs and caps where the rows are; names of classes stay NumPy's."""
-        self.cost_matrix_ = moved(self.cost_matrix_, like)
-        if self.classes_.dtype.kind in "biuf":
-            self.classes_ = moved(self.classes_, like)
-        if isinstance(self.zone_, np.ndarray):
-            self.zone_ = moved(self.zone_, like)
 
     def _caps(self) -> Array:
         """Probability of each class from which its rows saturate."""

@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.utils import check_random_state
 
-from grayzone.estimators._base import FunctionClassifier
+from grayzone.estimators._base import FunctionClassifier, move_decision
 from grayzone.estimators._callbacks import CallbackSupportMixin, fit_progress, with_callbacks
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
@@ -258,7 +258,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         reference = len(labelled.classes) > 2 and self.parametrization == "reference"
         penalty, floors = 1.0 / self.C, self._floors()
         criterion = Criterion(floors, penalty, self.fit_intercept, reference=reference)
-        self._move_decision(labelled.like)
+        move_decision(self, labelled.like)
         return kernel_for(self, labelled), criterion
 
     def _check_parameters(self) -> None:

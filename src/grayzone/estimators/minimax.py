@@ -27,10 +27,10 @@ from grayzone.numerics.kernels import NAMES, resolve_kernel
 from grayzone.numerics.moments import difference, mean_and_root, triangle
 from grayzone.numerics.pivoted import pivoted_columns
 from grayzone.numerics.threads import own_threads
+from grayzone.solvers.kernel.choose import check_kernel_matrix
 from grayzone.solvers.kernel.features import indefinite, pivoted_factor
 from grayzone.solvers.minimax.direction import Direction, Frontier, bound_of
 from grayzone.solvers.minimax.held_out import check_folds, held_out_folds, score_bounds
-from grayzone.solvers.training import check_kernel_matrix
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.open import check_same_place, open_rows, refuse_blocks, validated
 

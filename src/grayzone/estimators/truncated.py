@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from array_api_compat import array_namespace, is_numpy_array
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
-from grayzone.estimators._base import SupportVectorClassifier
+from grayzone.estimators._base import SupportVectorClassifier, move_decision
 from grayzone.estimators._callbacks import (
     FIT_DEPTH,
     CallbackSupportMixin,
@@ -20,20 +21,26 @@ from grayzone.estimators._callbacks import (
     fit_progress,
     with_callbacks,
 )
-from grayzone.estimators._truncated_blocks import fit_blocks
 from grayzone.estimators._zoned import Zoned
-from grayzone.numerics.checks import all_or_nothing, check_choice, check_integer, check_number
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import (
+    all_or_nothing,
+    as_numpy,
+    check_choice,
+    check_integer,
+    check_number,
+)
 from grayzone.numerics.kernels import NAMES
-from grayzone.numerics.losses import Ramp
-from grayzone.solvers import Problem, Record, Solution, Status, minimise
-from grayzone.solvers.training import Training, make_training
+from grayzone.numerics.losses import sigmoid
+from grayzone.solvers import Record, Solution, Status, TruncatedSpec, minimise
+from grayzone.solvers.choose import check_possible
+from grayzone.solvers.kernel.choose import kernel_for
+from grayzone.solvers.kernel.systems import scattered
 from grayzone.solvers.truncated.ramp import descend_ramp
-from grayzone.sources.open import given_blocks
+from grayzone.sources.labelled import Labelled
+from grayzone.sources.open import open_rows
 
 Array = Any
-
-# Ends of a fit that call for no warning.
-FINE = (Status.CONVERGED, Status.STOPPED, Status.ROUNDED)
 
 
 class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClassifier):
@@ -98,8 +105,9 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         algorithm (§4.2, two classes, small data), "primal" its smoothed Newton method (§4.1);
         all of them reach the same optimum.
     tol : float, default=1e-6
-        Relative duality gap at which a fit may stop. Where rounding errors of large kernel values
-        leave no gap that small, ``dual_gap_`` says what was reached, without a warning.
+        Relative accuracy: the fit may stop once what is left to gain is at most ``tol`` times the
+        objective, by its duality gap. Where rounding errors of large kernel values leave no gap
+        that small, ``dual_gap_`` says what was reached, without a warning.
     max_iter : int, default=1000
         Most iterations of the solver.
     warm_start : bool, default=False
@@ -222,39 +230,51 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
             The fitted estimator.
         """
         self._check_parameters()
-        source = given_blocks(self, X, y, sample_weight)
-        if source is not None:
-            with fit_progress(self, "iteration") as report:
-                self._tell_unless_converged(fit_blocks(self, source, report))
-            return self
-        X, y = validate_data(self, X, y, **self._accepted())
-        training = make_training(self, X, y, sample_weight)
-        start = self._previous_coef(training)
-        with fit_progress(self, "iteration") as report:
-            status = self._fit_to(training, start, report).status
-        self._tell_unless_converged(status)
+        labelled = open_rows(
+            self,
+            X,
+            y,
+            sample_weight,
+            class_weight=self.class_weight,
+            by_rows=self.kernel != "linear",
+            **self._accepted(),
+        )
+        start = self._previous_coef(labelled)
+        seen = {} if labelled.held is None else {"X": X, "y": y}
+        with fit_progress(self, "iteration", **seen) as report:
+            solution = self._fit_to(labelled, start, report)
+        self._tell_unless_converged(solution.status)
         return self
 
     def _fit_to(
-        self, training: Training, start: Array | None = None, report: Report | None = None
+        self,
+        labelled: Labelled,
+        start: Array | None = None,
+        report: Report | None = None,
+        several_fits: bool = False,
     ) -> Solution:
-        """Fit to rows that are ready, from start coefficients where there are some."""
-        self._set_decision(training)
+        """Decide, specify, solve and expose, from start coefficients where there are some."""
+        self._set_decision(labelled)
         floors, ceilings = self._saturation()
-        problem, used = training.problem(floors, self.C), training.used
-        convex = self._solver(report)
+        spec = self._specify(labelled, floors, several_fits)
+        options: dict[str, Any] = {
+            "solver": self.solver,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "seed": int(check_random_state(self.random_state).randint(2**31 - 1)),
+            "start": start,
+            "callback": self._listener(labelled, spec, report),
+        }
         if ceilings is None:
-            found = convex(problem, start)
-            self.objective_, self.n_iter_ = found.certificate.primal, found.n_iter
+            solution = minimise(labelled, spec, **options)
+            self.objective_, self.n_iter_ = solution.certificate.primal, solution.n_iter
         else:
-            loss = Ramp(problem.loss.floor, ceilings[training.codes])
-            ramp = descend_ramp(problem, loss, convex, start=start)
-            found, used = ramp.convex, used[ramp.kept]
-            problem = problem.take(ramp.kept) if ramp.kept.size < problem.weight.size else problem
+            ramp = descend_ramp(labelled, spec, ceilings, **options)
+            solution, kept = ramp.convex, ramp.kept
+            labelled = labelled if labelled.held is None else kept
             self.objective_, self.n_iter_ = ramp.objectives[-1], ramp.n_iter
-        self._expose(problem, found, used, training.X.shape[0])
-        self._keep_vectors(training.X, training.kernel)
-        return found
+        self._expose(labelled, spec, solution)
+        return solution
 
     def _check_parameters(self) -> None:
         check_number("C", self.C, above=0.0)
@@ -282,22 +302,34 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
             )
         return floors, ceilings
 
-    def _solver(self, report: Report | None) -> Callable[[Problem, Array | None], Solution]:
-        """Give the function that solves convex problems from a start."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "seed": seed}
-        options["callback"] = self._listener(report)
-        return lambda problem, start: minimise(problem, self.solver, start=start, **options)
+    def _specify(self, labelled: Labelled, floors: Array, several_fits: bool) -> TruncatedSpec:
+        kernel, cache = None, self.cache_size * 2**20
+        check_possible(labelled, None if self.kernel == "linear" else self.kernel, self.solver)
+        if self.kernel != "linear":
+            assert labelled.held is not None
+            kernel = labelled.held.state("kernel", None, lambda: kernel_for(self, labelled))
+        return TruncatedSpec(floors, 1.0 / self.C, self.fit_intercept, kernel, cache, several_fits)
 
-    @staticmethod
-    def _listener(report: Report | None) -> Callable[[Record], bool] | None:
-        """Tell callbacks what a solver records."""
+    def _listener(
+        self, labelled: Labelled, spec: TruncatedSpec, report: Report | None
+    ) -> Callable[[Record], bool] | None:
+        """Tell callbacks what a solver records, and what the model is by then."""
         if report is None:
             return None
-        return lambda record: report(objective=record.objective, dual_gap=record.gap)
+
+        def listener(record: Record) -> bool:
+            def attributes() -> dict[str, Any]:
+                model = copy.copy(self)
+                model._expose_point(labelled, spec, record.coef)
+                return dict(vars(model))
+
+            facts = {"objective": record.objective, "dual_gap": record.gap}
+            return report(None if record.coef is None else attributes, **facts)
+
+        return listener
 
     def _tell_unless_converged(self, status: Status) -> None:
-        if status in FINE:
+        if status.fine:
             return
         warnings.warn(
             f"The fit stopped at a relative duality gap of {self.dual_gap_:.2e}, above "
@@ -307,24 +339,34 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
             stacklevel=FIT_DEPTH,
         )
 
-    def _previous_coef(self, training: Training) -> Array | None:
+    def _previous_coef(self, labelled: Labelled) -> Array | None:
         """Coefficients of the last fit, where they can be a start for this one."""
-        X, classes = training.X, training.classes
-        known = self.warm_start and hasattr(self, "dual_coef_")
-        if not (known and np.array_equal(classes, self.classes_)):
+        known = self.warm_start and hasattr(self, "intercept_")
+        if not (known and np.array_equal(labelled.classes, as_numpy(self.classes_))):
             return None
+        slopes = self._previous_slopes(labelled)
+        if slopes is None:
+            return None
+        if self.fit_intercept:
+            slopes = array_namespace(slopes).concat([slopes, self.intercept_[:, None]], axis=1)
+        xp = array_namespace(slopes)
+        return moved(xp.astype(slopes, xp.float64), labelled.like)
+
+    def _previous_slopes(self, labelled: Labelled) -> Array | None:
         if self.kernel == "linear":
-            slopes = getattr(self, "coef_", np.empty((0, 0)))
-            if slopes.shape != (1 if len(classes) == 2 else len(classes), X.shape[1]):
-                return None
-        else:
-            if not self._same_rows(X):
-                return None
-            slopes = np.zeros((self.dual_coef_.shape[0], X.shape[0]))
-            slopes[:, self.support_] = self.dual_coef_
-        if not self.fit_intercept:
-            return slopes.astype(np.float64)
-        return np.column_stack([slopes, self.intercept_]).astype(np.float64)
+            slopes, K = getattr(self, "coef_", np.empty((0, 0))), len(labelled.classes)
+            shape = 1 if K == 2 else K, labelled.n_features
+            return slopes if tuple(slopes.shape) == shape else None
+        rows = labelled.held
+        # on a device fits with a kernel start anew
+        if rows is None or not is_numpy_array(rows.weight) or "dual_coef_" not in vars(self):
+            return None
+        held = np.isin(self.support_, rows.places())
+        if not (np.all(held) and self._same_rows(labelled.source.like())):
+            return None
+        slopes = np.zeros((self.dual_coef_.shape[0], rows.n_rows))
+        slopes[:, np.searchsorted(rows.places(), self.support_)] = self.dual_coef_
+        return slopes
 
     def _supports_arrays(self) -> bool:
         return self.solver == "auto"
@@ -341,20 +383,50 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         different = before != now
         return (different.nnz if sp.issparse(different) else np.count_nonzero(different)) == 0
 
-    def _expose(self, problem: Problem, found: Solution, used: Array, n_rows: int) -> None:
-        """Turn a solution on rows ``used`` of ``n_rows`` into fitted attributes."""
-        d = problem.design.n_features
+    def _expose(self, labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> None:
+        """Turn a solution into fitted attributes."""
+        self.dual_gap_ = solution.certificate.relative
+        for name in ("support_", "dual_coef_", "partition_"):
+            self.__dict__.pop(name, None)
+        if labelled.held is not None:
+            self._expose_rows(labelled, spec, solution)
+        self._expose_function(labelled, spec, solution.coef)
+
+    def _expose_rows(self, labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> None:
+        """Set what has an entry for every row; rows without a weight have no influence."""
+        rows, duals = labelled.held, solution.certificate.duals
+        assert rows is not None
+        xp = array_namespace(duals)
+        active = xp.any(duals != 0.0, axis=1)
+        hinge = solution.multipliers <= spec.per_row(sigmoid(spec.floors), rows)
+        partition = xp.astype(active, xp.float64) + xp.astype(active & ~hinge, xp.float64)
+        numbers, places = rows.places(), xp.nonzero(active)[0]
+        every = scattered(partition[:, None], numbers, int(labelled.source.like().shape[0]))
+        self.partition_ = xp.astype(every[:, 0], xp.int8)
+        self.support_ = xp.take(numbers, places)
+        taken = xp.take(rows.weight[:, None] * duals, places, axis=0)
+        self.dual_coef_ = -self.C * taken.T
+
+    def _expose_function(self, labelled: Labelled, spec: TruncatedSpec, coef: Array) -> None:
+        """Set what predictions need."""
+        xp, d = array_namespace(coef), coef.shape[1] - int(spec.fit_intercept)
         self.__dict__.pop("coef_", None)
-        if self.kernel == "linear":
-            self.coef_ = np.ascontiguousarray(found.coef[:, :d])
-        has_intercept = problem.design.fit_intercept
-        self.intercept_ = found.coef[:, d].copy() if has_intercept else np.zeros(problem.n_outputs)
-        certificate = found.certificate
-        self.dual_gap_ = certificate.relative
-        duals = certificate.duals
-        active = np.any(duals != 0.0, axis=1)
-        self.support_ = used[active]
-        self.dual_coef_ = -self.C * (problem.weight[active, None] * duals[active]).T
-        hinge = found.multipliers <= problem.loss.slope_at_floor
-        self.partition_ = np.zeros(n_rows, dtype=np.int8)
-        self.partition_[used] = np.where(active, np.where(hinge, 1, 2), 0)
+        self._keep_nothing()
+        self.intercept_ = xp.zeros_like(coef[:, 0])
+        if spec.fit_intercept:
+            self.intercept_ = xp.asarray(coef[:, d], copy=True)
+        if spec.kernel is None:
+            self.coef_ = xp.asarray(coef[:, :d], copy=True)
+        if labelled.held is not None:
+            self._keep_vectors(labelled.source.like(), spec.kernel)
+        move_decision(self, labelled.like)
+
+    def _expose_point(self, labelled: Labelled, spec: TruncatedSpec, coef: Array) -> None:
+        """Set the same for a point on the way; with a kernel the coefficients are the duals."""
+        if spec.kernel is not None:
+            assert labelled.held is not None
+            xp, n = array_namespace(coef), labelled.held.n_rows
+            places = xp.nonzero(xp.any(coef[:, :n] != 0.0, axis=0))[0]
+            self.support_ = xp.take(labelled.held.places(), places)
+            self.dual_coef_ = xp.take(coef, places, axis=1)
+        self._expose_function(labelled, spec, coef)

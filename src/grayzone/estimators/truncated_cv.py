@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, validate_data
+import scipy.sparse as sp
+from array_api_compat import array_namespace, is_numpy_array
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 
-from grayzone.estimators._base import SupportVectorClassifier
-from grayzone.estimators._callbacks import (
-    FIT_DEPTH,
-    CallbackSupportMixin,
-    fit_progress,
-    with_callbacks,
+from grayzone.decision import bayes_decision
+from grayzone.estimators._base import SupportVectorClassifier, class_probabilities
+from grayzone.estimators._callbacks import FIT_DEPTH, CallbackSupportMixin, with_callbacks
+from grayzone.estimators._search import (
+    FoldedRows,
+    Scorer,
+    best_places,
+    check_cs,
+    check_refitted,
+    on_folds,
+    scored,
+    scorer_of,
+    shared_parameters,
+    take_over,
 )
-from grayzone.estimators._search import FoldedRows, Scorer, check_cs, scored, scorer_of
-from grayzone.estimators._truncated_blocks import fit_blocks
-from grayzone.estimators._truncated_cv_device import DeviceSearch
-from grayzone.estimators.truncated import FINE, TruncatedLogisticRegression
+from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.numerics.backend import moved
-from grayzone.numerics.checks import all_or_nothing, check_weights
+from grayzone.numerics.checks import all_or_nothing, as_numpy, check_weights
+from grayzone.numerics.kernels import Kernel
 from grayzone.solvers import Solution
-from grayzone.solvers.training import Training, make_training
-from grayzone.sources.open import given_blocks, refuse_blocks
-from grayzone.sources.source import HeldSource, Source
+from grayzone.solvers.kernel.choose import kernel_for
+from grayzone.solvers.kernel.device_matrix import KernelValues
+from grayzone.solvers.kernel.device_path import fit_path
+from grayzone.sources.labelled import Labelled, label
+from grayzone.sources.open import open_rows, refuse_blocks
+from grayzone.sources.source import HeldSource
 
 Array = Any
 
-# Means of the same scores, summed in another order, differ by less than this share of them.
-_ROUNDING = 1e-12
 # Rows from which a start saves time; fewer are solved outright from nothing, and more precisely.
 _WORTH_A_START = 2000
 
@@ -54,7 +63,7 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
         :class:`TruncatedLogisticRegression` takes: a half-width h in log-odds around the threshold,
         None for the full likelihood, a pair ``(p_min, p_max)``, caps of the classes.
     cv : int, cross-validation generator, iterable or None, default=None
-        Folds; None is 5, stratified, and an integer is that many.
+        Folds whose rows are held out; None is 5, stratified, and an integer is that many.
     scoring : str, callable or None, default=None
         What is better; None is the negative expected cost of decisions, with the costs of the
         fit. A callable is ``scorer(estimator, X, y)``, and a name one of
@@ -88,7 +97,8 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
     solver : {"auto", "active-set", "primal"}, default="auto"
         As in :class:`TruncatedLogisticRegression`.
     tol : float, default=1e-6
-        Relative duality gap at which a fit may stop.
+        Relative accuracy: a fit may stop once what is left to gain is at most ``tol`` times the
+        objective, by its duality gap.
     max_iter : int, default=1000
         Most iterations of the solver, in each fit.
     random_state : int, RandomState instance or None, default=None
@@ -98,14 +108,16 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
     ----------
     C_ : float
         The chosen C.
-    best_width_ : float, None, pair, mapping or array
+    best_zone_ : float, None, pair, mapping or array
         The chosen entry of ``zones``.
     Cs_ : ndarray of shape (n_Cs,)
         The values of C, in the order of ``scores_``.
     scores_ : ndarray of shape (n_zones, n_Cs, n_folds)
         Score of every pair on the held-out rows of every fold.
-    n_iter_ : ndarray of shape (n_zones, n_Cs, n_folds)
-        Iterations of the solver in each fit; where several zones are the same one, of the only fit.
+    n_iter_ : int
+        Iterations of the solver in all fits.
+    n_iters_path_ : ndarray of shape (n_zones, n_Cs, n_folds)
+        Iterations in each fit of the folds; where several zones are the same one, of the only fit.
     classes_ : ndarray of shape (K,)
         Class labels; ``classes_[1]`` is the positive one of two.
     coef_ : ndarray of shape (1, n_features) or (K, n_features)
@@ -150,7 +162,7 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
     >>> clf = TruncatedLogisticRegressionCV(Cs=[0.01, 0.1, 1.0], costs={0: 5, 1: 1})
     >>> clf.fit(scale(X), y).scores_.shape
     (3, 3, 5)
-    >>> clf.C_ in clf.Cs_, clf.best_width_ in clf.zones
+    >>> clf.C_ in clf.Cs_, clf.best_zone_ in clf.zones
     (True, True)
     """
 
@@ -216,7 +228,8 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
         self : TruncatedLogisticRegressionCV
             The fitted estimator.
         """
-        grid = _Grid(check_cs(self.Cs), _check_zones(self.zones), self._shared())
+        shared = shared_parameters(self, TruncatedLogisticRegression)
+        grid = _Grid(check_cs(self.Cs), _check_zones(self.zones), shared)
         scorer = scorer_of(self)
         grid.model(0, 0)._check_parameters()
         self._forget()
@@ -224,86 +237,45 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
             self,
             X,
             "Cross-validate on a sample of the rows, then fit TruncatedLogisticRegression to all "
-            "blocks with the C_ and best_width_ that were chosen.",
+            "blocks with the C_ and best_zone_ that were chosen.",
         )
-        source = given_blocks(self, X, y, sample_weight)
-        if source is not None:
-            return self._fit_held(grid, scorer, source)
-        X, y = validate_data(self, X, y, **self._accepted())
-        if sample_weight is not None:
-            sample_weight = check_weights(sample_weight, len(y))
-        whole = make_training(grid.model(0, 0), X, y, sample_weight)
-        widths = grid.widths(whole)
-        rows = FoldedRows(X, y, sample_weight, self.kernel == "precomputed")
-        folds = rows.folds(self.cv)
-        paths = self._walk(grid, scorer, rows, folds)
-        self.classes_, self.Cs_ = whole.classes, grid.Cs
-        self.scores_ = np.stack([path.scores for path in paths], axis=2)
-        best = _best_pair(self.scores_, grid.Cs, widths)
-        self.best_width_, self.C_ = grid.zones[best[0]], float(grid.Cs[best[1]])
-        failed = sum(path.n_failed for path in paths)
-        if self.refit:
-            failed += self._adopt(grid.model(*best), whole)
-        self.n_iter_ = np.stack([path.n_iter for path in paths], axis=2)
-        self._tell_unless_converged(failed)
+        labelled = open_rows(
+            self,
+            X,
+            y,
+            sample_weight,
+            class_weight=self.class_weight,
+            by_rows=self.kernel != "linear",
+            **self._accepted(),
+        )
+        widths = grid.widths(labelled)
+        data = _Data.of(labelled, self.kernel == "precomputed")
+        folds = data.folds(self.cv)
+        known = _plain_fits(grid, scorer, data, folds, labelled)
+        work = partial(_walk_fold, grid, scorer, data)
+        paths = on_folds(self, work, [(*fold, k) for fold, k in zip(folds, known, strict=True)])
+        self._expose(grid, paths, widths, labelled)
         return self
 
-    def _fit_held(self, grid: _Grid, scorer: Scorer, source: Source) -> Self:
-        """Do the same with rows on a device."""
-        assert isinstance(source, HeldSource)
-        X, y, sample_weight, _ = source.block
-        search = DeviceSearch(grid, source, self.cv)
-        with fit_progress(self, "search", 1) as report:
-            search.run(scorer)
-            if report is not None:
-                report()
-        paths = [_Path(*search.path(fold)) for fold in search.folds]
+    def _expose(self, grid: _Grid, paths: list[_Path], widths: Array, labelled: Labelled) -> None:
+        """Set what was chosen and, if so asked, what the chosen model learns from all rows."""
         scores = np.stack([path.scores for path in paths], axis=2)
-        best = _best_pair(scores, grid.Cs, grid.widths(search.known))
-        self.best_width_, self.C_ = grid.zones[best[0]], float(grid.Cs[best[1]])
-        failed = sum(path.n_failed for path in paths)
+        n_iters = np.stack([path.n_iter for path in paths], axis=2)
+        best = _best_pair(scores, grid.Cs, widths)
+        n_iter, n_failed = int(n_iters.sum()), sum(path.n_failed for path in paths)
+        self.classes_ = labelled.classes
         if self.refit:
             model = grid.model(*best)
             model.n_features_in_ = self.n_features_in_
-            status = fit_blocks(model, HeldSource(X, y, sample_weight), None)
-            self._take_over(model)
-            failed += int(status not in FINE)
-        else:
-            self.classes_ = search.known.classes
-        self.n_iter_ = moved(np.stack([path.n_iter for path in paths], axis=2), X)
-        self.scores_, self.Cs_ = moved(scores, X), moved(grid.Cs, X)
-        self._tell_unless_converged(failed)
-        return self
-
-    def _shared(self) -> dict[str, Any]:
-        """Parameters that every fit has."""
-        known = TruncatedLogisticRegression().get_params(deep=False)
-        own = self.get_params(deep=False)
-        return {name: value for name, value in own.items() if name in known}
-
-    def _walk(self, grid: _Grid, scorer: Scorer, rows: FoldedRows, folds: list[Any]) -> list[_Path]:
-        """Fit and score the grid in every fold, or until a callback wants no more of them."""
-        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        walks = parallel(delayed(_walk_fold)(grid, scorer, rows, *fold) for fold in folds)
-        paths = []
-        with fit_progress(self, "fold", len(folds)) as report:
-            for path in walks:
-                paths.append(path)
-                if report is not None and report(scores=path.scores):
-                    break
-        return paths
-
-    def _adopt(self, model: TruncatedLogisticRegression, whole: Training) -> int:
-        """Take over what a model learns from all rows; gives the number of failures."""
-        found = model._fit_to(whole)
-        self._take_over(model)
-        return int(found.status not in FINE)
-
-    def _take_over(self, model: TruncatedLogisticRegression) -> None:
-        parameters = model.get_params(deep=False)
-        for name, value in vars(model).items():
-            if name not in parameters:
-                setattr(self, name, value)
+            n_failed += not model._fit_to(labelled).status.fine
+            n_iter += model.n_iter_
+            take_over(self, model)
+        self.best_zone_, self.C_ = grid.zones[best[0]], float(grid.Cs[best[1]])
+        self.n_iter_ = n_iter
+        self.scores_, self.Cs_, self.n_iters_path_ = (
+            moved(values, labelled.like) for values in (scores, grid.Cs, n_iters)
+        )
+        self._tell_unless_converged(n_failed)
 
     def _supports_arrays(self) -> bool:
         return self.solver == "auto"
@@ -340,12 +312,7 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
         return scored(scorer_of(self), self, X, y, sample_weight)
 
     def _check_fitted(self) -> None:
-        check_is_fitted(self, "scores_")
-        if "dual_coef_" not in vars(self):
-            raise NotFittedError(
-                f"This {type(self).__name__} has refit=False: it chose C_ and best_width_, but "
-                "fitted no model to predict with."
-            )
+        check_refitted(self, "C_ and best_zone_")
 
 
 class _Grid(NamedTuple):
@@ -356,20 +323,26 @@ class _Grid(NamedTuple):
     shared: dict[str, Any]
 
     def model(self, zone: int, C: int) -> TruncatedLogisticRegression:
-        """Give the estimator of one pair, not fitted."""
+        """Return the estimator of one pair, not fitted."""
         return TruncatedLogisticRegression(
             C=float(self.Cs[C]), zone=self.zones[zone], **self.shared
         )
 
-    def caps(self, zone: int, training: Any) -> tuple[float, ...]:
+    def caps(self, zone: int, labelled: Labelled) -> tuple[float, ...]:
         """Caps of the classes in a zone, once the threshold is known."""
         model = self.model(zone, 0)
-        model._set_decision(training)
+        model._set_decision(labelled)
         return tuple(model._caps().tolist())
 
-    def widths(self, training: Any) -> Array:
+    def is_plain(self, zone: int, labelled: Labelled) -> bool:
+        """Whether a zone leaves the full likelihood."""
+        model = self.model(zone, 0)
+        model._set_decision(labelled)
+        return not np.any(np.isfinite(model._floors()))
+
+    def widths(self, labelled: Labelled) -> Array:
         """Widths of the zones: p_max - p_min, but for a constant."""
-        return np.array([sum(self.caps(k, training)) for k in range(len(self.zones))])
+        return np.array([sum(self.caps(k, labelled)) for k in range(len(self.zones))])
 
 
 class _Path(NamedTuple):
@@ -380,55 +353,193 @@ class _Path(NamedTuple):
     n_failed: int
 
 
-def _walk_fold(grid: _Grid, scorer: Scorer, rows: FoldedRows, train: Array, test: Array) -> _Path:
+class _Data(NamedTuple):
+    """Rows to be folded, where they are held; labels and weights are NumPy's."""
+
+    X: Array
+    y: Array
+    weight: Array | None
+    pairwise: bool  # columns of X are rows, too
+
+    @classmethod
+    def of(cls, labelled: Labelled, pairwise: bool) -> _Data:
+        """Take the rows that a fit was given."""
+        assert isinstance(labelled.source, HeldSource)
+        X, y, weight, _ = labelled.source.block
+        if weight is not None:
+            weight = check_weights(weight, int(X.shape[0]))
+        return cls(X, as_numpy(y), weight, pairwise)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the rows are an array of another library."""
+        return not (is_numpy_array(self.X) or sp.issparse(self.X))
+
+    def folds(self, cv: Any) -> list[tuple[Array, Array]]:
+        """Row numbers of the training and the held-out rows of each fold, checked."""
+        X = np.empty((self.y.shape[0], 0)) if self.elsewhere else self.X
+        return FoldedRows(X, self.y, self.weight, self.pairwise).folds(cv)
+
+    def features(self, rows: Array, centres: Array) -> Array:
+        """Features of rows; of a precomputed kernel, its values with the centres."""
+        if not self.elsewhere:
+            return self.X[np.ix_(rows, centres)] if self.pairwise else self.X[rows]
+        xp = array_namespace(self.X)
+        taken = xp.take(self.X, moved(rows, self.X), axis=0)
+        return xp.take(taken, moved(centres, self.X), axis=1) if self.pairwise else taken
+
+    def weight_of(self, rows: Array) -> Array | None:
+        """Weights of rows, where there are some."""
+        return None if self.weight is None else self.weight[rows]
+
+    def labelled(self, rows: Array, class_weight: Any) -> Labelled:
+        """Rows as a fit is given them."""
+        source = HeldSource(self.features(rows, rows), self.y[rows], self.weight_of(rows))
+        return label(source, class_weight)
+
+
+class _Judged(ClassifierMixin, BaseEstimator):
+    """A model of which all that is left are its scores of the rows that it is judged by."""
+
+    def __init__(self, scores: Array, classes: Array, cost_matrix: Array) -> None:
+        self.scores = scores
+        self.classes_, self.cost_matrix_ = classes, cost_matrix
+
+    def decision_function(self, X: Array) -> Array:
+        return self.scores[:, 0] if self.scores.shape[1] == 1 else self.scores
+
+    def predict_proba(self, X: Array) -> Array:
+        return class_probabilities(self.scores)
+
+    def predict(self, X: Array) -> Array:
+        return self.classes_[bayes_decision(self.predict_proba(X), self.cost_matrix_)]
+
+
+def _judge(scorer: Scorer, data: _Data, test: Array, scores: Array, model: Any) -> float:
+    """Score of the decisions that scores on a device lead to: scorers are NumPy's."""
+    judged = _Judged(as_numpy(scores), np.unique(data.y), as_numpy(model.cost_matrix_))
+    nothing = np.empty((test.size, 0))
+    return scored(scorer, judged, nothing, data.y[test], data.weight_of(test))
+
+
+# Rows to fit to, and rows that are held out.
+_Fold = tuple[Array, Array]
+# What is known of one pair in one fold: score, iterations, whether the fit reached its tolerance.
+_Known = dict[tuple[int, int], tuple[float, int, bool]]
+
+
+def _walk_fold(
+    grid: _Grid, scorer: Scorer, data: _Data, train: Array, test: Array, known: _Known
+) -> _Path:
     """Fit all pairs to the training rows of one fold, and score them on the others."""
-    X, y, weight = rows.take(train, train)
-    held_out = rows.take(test, train)
-    training = make_training(grid.model(0, 0), X, y, weight, share=True)
+    labelled = data.labelled(train, grid.shared["class_weight"])
+    held_out = data.features(test, train)
     order = np.argsort(grid.Cs, kind="stable")
     shape = len(grid.zones), grid.Cs.size
-    scores, n_iter, n_failed = np.empty(shape), np.empty(shape, dtype=int), 0
-    first_of: dict[tuple[float, ...], int] = {}
-    coef: dict[int, Array] = {}
+    results, first_of, coef = dict(known), dict[tuple[float, ...], int](), dict[int, Array]()
     for zone in range(shape[0]):
-        twin = first_of.setdefault(grid.caps(zone, training), zone)
-        if twin < zone:
-            scores[zone], n_iter[zone] = scores[twin], n_iter[twin]
-            continue
+        twin = first_of.setdefault(grid.caps(zone, labelled), zone)
         before = order[0]  # of the last zone
         for C in order:
+            if twin < zone:
+                results[zone, C] = results[twin, C]
+            if (zone, C) in results:
+                continue
             model = grid.model(zone, C)
-            validate_data(model, X, skip_check_array=True)  # tells it the number of features
-            found = _fit_from(model, training, coef.get(before))
-            coef[C], before = found.coef, C
-            scores[zone, C] = scored(scorer, model, *held_out)
-            n_iter[zone, C] = model.n_iter_
-            n_failed += found.status not in FINE
-    return _Path(scores, n_iter, n_failed)
+            model.n_features_in_ = int(held_out.shape[1])
+            solution = _fit_from(model, labelled, coef.get(before))
+            coef[C], before = solution.coef, C
+            if data.elsewhere:
+                score = _judge(scorer, data, test, model._scores(held_out, "predict"), model)
+            else:
+                score = scored(scorer, model, held_out, data.y[test], data.weight_of(test))
+            results[zone, C] = score, model.n_iter_, solution.status.fine
+    path = _Path(np.empty(shape), np.empty(shape, dtype=int), 0)
+    for place, (score, n_iter, _) in results.items():
+        path.scores[place], path.n_iter[place] = score, n_iter
+    fitted = (fine for (zone, _), (*_, fine) in results.items() if zone in first_of.values())
+    return path._replace(n_failed=sum(not fine for fine in fitted))
 
 
 def _fit_from(
-    model: TruncatedLogisticRegression, training: Training, start: Array | None
+    model: TruncatedLogisticRegression, labelled: Labelled, start: Array | None
 ) -> Solution:
     """Fit from the solution of another pair where that is the shorter way, else from nothing."""
-    if start is not None and training.used.size >= _WORTH_A_START:
-        found = model._fit_to(training, start)
-        if found.status in FINE and model.dual_gap_ <= model.tol:
-            return found
-    return model._fit_to(training)
+    if start is not None and labelled.n_rows >= _WORTH_A_START:
+        solution = model._fit_to(labelled, start, several_fits=True)
+        if solution.status.fine and model.dual_gap_ <= model.tol:
+            return solution
+    return model._fit_to(labelled, several_fits=True)
+
+
+# ----------------------------------------------------------------------------------------------
+# Plain kernel logistic regression on a device: all penalties and folds at once
+# ----------------------------------------------------------------------------------------------
+
+
+def _plain_fits(
+    grid: _Grid, scorer: Scorer, data: _Data, folds: list[_Fold], whole: Labelled
+) -> list[_Known]:
+    """Fit what can be fitted at once: folds and penalties of two classes share a kernel matrix.
+
+    All zones without an edge are the same fits.
+    """
+    known: list[_Known] = [{} for _ in folds]
+    model = grid.model(0, 0)
+    kernels = data.elsewhere and model.kernel != "linear" and model.loss == "truncated"
+    zones = [zone for zone in range(len(grid.zones)) if grid.is_plain(zone, whole)]
+    if not (kernels and zones and len(whole.classes) == 2):
+        return known
+    # the width of a kernel may depend on the rows of a fold
+    groups: dict[Kernel, dict[int, Labelled]] = {}
+    for number, (train, _) in enumerate(folds):
+        labelled = data.labelled(train, grid.shared["class_weight"])
+        groups.setdefault(kernel_for(model, labelled), {})[number] = labelled
+    for kernel, members in groups.items():
+        values = KernelValues(kernel, data.X)
+        if values.kept is None:  # no room: one after the other, each planning its own memory
+            continue
+        for (number, C), result in _fit_at_once(grid, scorer, data, folds, values, members):
+            known[number].update({(zone, C): result for zone in zones})
+    return known
+
+
+def _fit_at_once(
+    grid: _Grid,
+    scorer: Scorer,
+    data: _Data,
+    folds: list[_Fold],
+    values: KernelValues,
+    members: dict[int, Labelled],
+) -> Iterator[tuple[tuple[int, int], tuple[float, int, bool]]]:
+    """Fit these folds for all penalties; gives what is known of each fold and C."""
+    model = grid.model(0, 0)
+    weight = np.zeros((data.y.shape[0], len(members)))
+    for column, (number, labelled) in enumerate(members.items()):
+        assert labelled.held is not None
+        seen = folds[number][0][as_numpy(labelled.held.places())]
+        weight[seen, column] = as_numpy(labelled.held.weight)
+    path = fit_path(
+        values,
+        moved(np.where(data.y == np.unique(data.y)[1], 1.0, -1.0), data.X),
+        moved(weight, data.X),
+        1.0 / grid.Cs,
+        fit_intercept=model.fit_intercept,
+        tol=model.tol,
+        max_iter=model.max_iter,
+    )
+    scores = as_numpy(path.scores)
+    pairs = ((number, C) for number in members for C in range(grid.Cs.size))
+    for place, (number, C) in enumerate(pairs):
+        model._set_decision(members[number])
+        test = folds[number][1]
+        score = _judge(scorer, data, test, scores[test, place][:, None], model)
+        yield (number, C), (score, int(path.n_iter[place]), bool(path.gaps[place] <= model.tol))
 
 
 def _best_pair(scores: Array, Cs: Array, widths: Array) -> tuple[int, int]:
     """Zone and C with the best mean score; of several, the smallest C, then the narrowest zone."""
-    means = scores.mean(axis=2)
-    usable = np.where(np.isnan(means), -np.inf, means)
-    best = usable.max()
-    if not np.isfinite(best):
-        raise ValueError(
-            f"scoring gave no finite mean score for any C and zone; the best one is {best}."
-        )
-    slack = _ROUNDING * np.max(np.abs(scores[np.isfinite(scores)]))
-    ties = np.argwhere(usable >= best - slack)
+    ties = best_places(scores, "C and zone")
     zone, C = min(ties, key=lambda pair: (Cs[pair[1]], widths[pair[0]]))
     return int(zone), int(C)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from math import isfinite
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from grayzone.solvers.problem import Certificate, Problem, State, certify
+from grayzone.solvers.certificate import Certificate, Certified
 
 Array = Any
 
@@ -27,6 +27,11 @@ class Status(Enum):
     ROUNDED = "rounding errors of the kernel values leave no smaller gap"
     NOT_FINITE = "the objective is no longer finite: check the scale of the features"
 
+    @property
+    def fine(self) -> bool:
+        """Whether this end calls for no warning."""
+        return self in (Status.CONVERGED, Status.STOPPED, Status.ROUNDED)
+
 
 @dataclass(frozen=True)
 class Record:
@@ -37,34 +42,64 @@ class Record:
     gap: float
     active_rows: int
     seconds: float
+    # the point itself; None where a strategy tells of the way to its next one
+    coef: Array | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The best certified point found."""
+    """The best certified point found; what belongs to rows is there where they are held.
+
+    ``streamed`` gives the multipliers of rows that are not.
+    """
 
     coef: Array
-    scores: Array
-    multipliers: Array
     certificate: Certificate
     status: Status
     n_iter: int
     records: tuple[Record, ...]
+    scores: Array | None = None
+    multipliers: Array | None = None
+    streamed: Any = None
+
+
+class Point(Protocol):
+    """What the loop asks of a state; see :class:`grayzone.solvers.certificate.State`."""
+
+    @property
+    def coef(self) -> Array:
+        """Coefficients (Q, p)."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether a certificate is worth its price."""
+
+    @property
+    def stalled(self) -> bool:
+        """Whether no further step will help."""
+
+    def certified(self, problem: Any, tol: float, last: bool) -> Certified | None:
+        """Certify; None where that is not worth its price, unless it is the ``last`` chance."""
 
 
 class Solver(Protocol):
-    """What the loop asks of a solver: a start, and one step from state to state."""
+    """A step strategy: a start, and one step from state to state.
 
-    def init(self, problem: Problem, start: Array | None) -> State:
-        """Give the first state, from start coefficients where there are some."""
+    ``requires`` names what the rows and the problem have to offer.
+    """
 
-    def step(self, problem: Problem, state: State, tol: float) -> State:
+    requires: frozenset[str]
+
+    def init(self, problem: Any, start: Array | None) -> Any:
+        """Return the first state, from start coefficients where there are some."""
+
+    def step(self, problem: Any, state: Any, tol: float) -> Any:
         """Improve the state; ``tol`` is the relative gap asked for."""
 
 
 def solve(
-    problem: Problem,
-    solver: Solver,
+    problem: Any,
+    solver: Any,
     *,
     tol: float,
     max_iter: int,
@@ -84,7 +119,7 @@ def solve(
     began = time.perf_counter()
     records: list[Record] = []
     state = solver.init(problem, start)
-    best: _Point | None = None
+    best: Certified | None = None
     status, iteration = Status.MAX_ITER, 0
     for iteration in range(1, max_iter + 1):
         try:
@@ -92,62 +127,38 @@ def solve(
         except FloatingPointError:
             status = _broken(status)
             break
-        if not (state.settled or state.stalled or iteration == max_iter):
+        last = state.stalled or iteration == max_iter
+        point = state.certified(problem, tol, last) if state.settled or last else None
+        if point is None:
             continue
-        point = _certified(problem, state, tol)
         found = point.certificate
         if not (isfinite(found.primal) and isfinite(found.gap)):
             status = _broken(status)
             break
-        seconds = time.perf_counter() - began
-        active = int((point.multipliers > 0).sum())
-        records.append(Record(iteration, found.primal, found.relative, active, seconds))
+        records.append(_record(iteration, point, began))
         stop = callback is not None and bool(callback(records[-1]))
-        better = best is None or found.gap < best.certificate.gap
         improved = best is None or found.gap < 0.1 * best.certificate.gap
-        best = point if better else best
-        if best is not None and best.certificate.relative <= tol:
+        best = point if best is None or found.gap < best.certificate.gap else best
+        if best.certificate.relative <= tol:
             status = Status.CONVERGED
-            if polish == 0 or not improved or state.stalled or found.relative <= _ROUNDING:
+            done = polish == 0 or not improved or state.stalled or found.relative <= _ROUNDING
+            if done or stop:
                 break
             polish -= 1
         elif state.stalled or stop:
             status = Status.STOPPED if stop else Status.STALLED
             break
-    point = best or _certified(problem, state, tol)
-    return Solution(
-        point.state.coef,
-        point.state.scores,
-        point.multipliers,
-        point.certificate,
-        status,
-        iteration,
-        tuple(records),
-    )
+    best = best or state.certified(problem, tol, last=True)
+    assert best is not None
+    coef, certificate, _, *of_rows = best
+    return Solution(coef, certificate, status, iteration, tuple(records), *of_rows)
+
+
+def _record(iteration: int, point: Certified, began: float) -> Record:
+    found, seconds = point.certificate, time.perf_counter() - began
+    return Record(iteration, found.primal, found.relative, point.n_active, seconds, point.coef)
 
 
 def _broken(status: Status) -> Status:
     """Status after a step that failed: one that only polished takes nothing away."""
     return status if status is Status.CONVERGED else Status.NOT_FINITE
-
-
-class _Point(NamedTuple):
-    state: State
-    multipliers: Array
-    certificate: Certificate
-
-
-def _certified(problem: Problem, state: State, tol: float) -> _Point:
-    """Certify by the sparser multipliers if these reach the tolerance, else by the better ones."""
-
-    def point(a: Array) -> _Point:
-        found = certify(problem, state.coef, state.scores, a, u=state.u, touched=state.touched)
-        return _Point(state, a, found)
-
-    sparse = point(state.multipliers)
-    reached = sparse.certificate.relative
-    # far from the tolerance other multipliers would not reach it either
-    if state.raw is None or reached <= tol or (reached > 1e3 * tol and not state.stalled):
-        return sparse
-    raw = point(state.raw)
-    return raw if raw.certificate.gap < sparse.certificate.gap else sparse

@@ -1,13 +1,15 @@
-"""A convex problem, a point in it, and the certificate that ties them together."""
+"""A convex problem on rows that are at hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array
 
+from grayzone.numerics.backend import moved
 from grayzone.numerics.designs import Design
 from grayzone.numerics.margins import Margins, output_pairs
 from grayzone.numerics.threads import split
@@ -38,7 +40,7 @@ class Problem:
         return self.margins.n_outputs
 
     def take(self, rows: Array, penalty: float | None = None) -> Problem:
-        """Give the problem on these rows."""
+        """Return the problem on these rows."""
         return Problem(
             self.design.take(rows),
             self.margins.take(rows),
@@ -50,6 +52,11 @@ class Problem:
     def shrinkage(self, coef: Array) -> Array:
         """Gradient of the penalty."""
         return self.penalty * coef * self.design.penalised()
+
+    def square(self, coef: Array) -> float:
+        """Squared norm of a function, its intercept left out."""
+        free = coef * self.design.penalised()
+        return self.design.dot(free, free)
 
     def penalty_value(self, coef: Array, scores: Array | None = None) -> float:
         """Value of the penalty."""
@@ -122,106 +129,23 @@ class Problem:
         xp = array_namespace(self.weight)
         return xp.tile(self.penalty * self.design.penalised(), (self.n_outputs,))
 
+    def prior_coef(self) -> Array:
+        """Zero slopes, and the intercepts that give back the class priors of these rows."""
+        mass = np.bincount(self.margins.codes, self.weight)
+        design = self.design
+        return prior_coef(self.margins, mass, design.n_features, design.fit_intercept, self.weight)
 
-@dataclass(frozen=True)
-class Certificate:
-    """Primal value, a feasible dual point and the distance of the two values.
 
-    ``duals`` (n, Q) are the dual variables of unit-weight losses, balanced so that the
-    intercept's condition holds exactly; ``gap = primal - dual`` is summed from non-negative
-    terms and so is honest far below the rounding error of the two values.
+def prior_coef(
+    margins: Any, mass: Array, n_features: int, fit_intercept: bool, like: Array
+) -> Array:
+    """Zero slopes, and the intercepts that give back the class priors.
+
+    ``margins`` is the map from scores to margins, or its class; ``mass`` (K,), a NumPy array, is
+    what the rows of each class weigh; ``like`` is an array of the kind that is wanted.
     """
-
-    primal: float
-    gap: float
-    duals: Array
-
-    @property
-    def relative(self) -> float:
-        """(P - D) / P."""
-        if self.primal > 0:
-            return self.gap / self.primal
-        return 0.0 if self.gap == 0.0 else float("inf")
-
-
-def certify(
-    problem: Problem,
-    coef: Array,
-    scores: Array,
-    a: Array,
-    *,
-    u: Array | None = None,
-    touched: Array | None = None,
-) -> Certificate:
-    """Bound the distance to the optimum, from multipliers ``a`` of the margins ``u``.
-
-    P - D = sum of weighted Fenchel-Young losses + (lambda / 2) |w - w(a)|^2, which needs
-    the duals of an unpenalised intercept to sum to zero. ``touched`` are the rows whose
-    multiplier is not the slope of the loss at u; the others have no Fenchel-Young loss
-    but what the balancing adds. Without it every row is looked at.
-    """
-    xp = array_namespace(scores)
-    margins, design = problem.margins, problem.design
-    u = margins.margin(scores) if u is None else u
-    pulled = margins.pull(scores, a)
-    duals = margins.balance(pulled, problem.weight) if design.fit_intercept else pulled
-    rows = None
-    if touched is not None:
-        changed = xp.any(duals != pulled, axis=1)
-        changed[touched] = True
-        rows = xp.nonzero(changed)[0]
-    return certify_duals(problem, coef, scores, duals, u=u, rows=rows)
-
-
-def certify_duals(
-    problem: Problem,
-    coef: Array,
-    scores: Array,
-    duals: Array,
-    *,
-    u: Array | None = None,
-    rows: Array | None = None,
-) -> Certificate:
-    """Certify by balanced duals; only ``rows`` have a Fenchel-Young loss (None: any)."""
-    design = problem.design
-    u = problem.margins.margin(scores) if u is None else u
-    fit = _fenchel_young(problem, scores, duals, rows)
-    force = design.gradient(problem.weight[:, None] * duals) + problem.shrinkage(coef)
-    free = force * design.penalised()
-    gap = fit + 0.5 * design.dot(free, free) / problem.penalty
-    return Certificate(problem.primal(coef, u, scores), gap, duals)
-
-
-def _fenchel_young(problem: Problem, scores: Array, duals: Array, rows: Array | None) -> float:
-    margins, loss, weight = problem.margins, problem.loss, problem.weight
-    if rows is not None:
-        margins, loss, weight = margins.take(rows), loss.take(rows), weight[rows]
-        xp = array_namespace(scores)
-        scores, duals = xp.take(scores, rows, axis=0), xp.take(duals, rows, axis=0)
-
-    def distance(piece: slice) -> Array:
-        part = margins.take(piece)
-        return part.fenchel_young(loss.take(piece), scores[piece, :], duals[piece, :])
-
-    return replace(problem, weight=weight).weighted_sum(distance)
-
-
-@dataclass(frozen=True)
-class State:
-    """A point on the way: coefficients, their scores and margins, and multipliers of these.
-
-    ``touched`` are the rows whose multiplier is not the slope of the loss (None: any), and
-    ``raw`` the multipliers before small ones were set to zero, for when the sparser ones do
-    not certify. ``settled`` says that a certificate is worth its price, ``stalled`` that no
-    further step will help. ``memory`` is the solver's own; the loop never looks at it.
-    """
-
-    coef: Array
-    scores: Array
-    u: Array
-    multipliers: Array
-    touched: Array | None = None
-    raw: Array | None = None
-    settled: bool = True
-    stalled: bool = False
-    memory: Any = None
+    scores = margins.prior_scores(np.log(mass))
+    coef = np.zeros((scores.shape[0], n_features + int(fit_intercept)))
+    if fit_intercept:
+        coef[:, -1] = scores
+    return moved(coef, like)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,6 @@ from array_api_compat import array_namespace, device
 
 from grayzone.numerics.backend import moved
 from grayzone.sources.labelled import Labelled, Rows
-from grayzone.sources.labelled_blocks import LabelledBlocks
 from grayzone.sources.source import Sums
 
 Array = Any
@@ -75,7 +74,7 @@ class Draw:
         return {"drawn": picked(rows, xp.nonzero((order < shares) & (rows.weight > 0))[0])}
 
 
-def draw_sample(labelled: Labelled | LabelledBlocks, most: int) -> Gathered:
+def draw_sample(labelled: Labelled, most: int) -> Gathered:
     """Draw about so many rows, of rare classes more, weighted so that they stand for all.
 
     Parameters
@@ -104,3 +103,11 @@ def draw_sample(labelled: Labelled | LabelledBlocks, most: int) -> Gathered:
     ]
     weight = rows.weight * xp.take(moved(np.array(factors), rows.weight), rows.codes)
     return Gathered(Rows(rows.X, rows.codes, weight, 0), numbers)
+
+
+def brought_here(labelled: Labelled) -> Labelled:
+    """Return streamed rows as held ones, in NumPy's memory: for as many as fit there."""
+    reading = labelled.reduce(Draw((1.0,) * len(labelled.classes)))
+    rows, numbers = gather(reading["drawn"], labelled.like, labelled.n_features)
+    held = Rows(rows.X, rows.codes, rows.weight, numbers=numbers, memory={})
+    return replace(labelled, held=held)

@@ -194,6 +194,16 @@ class Labelled:
         counts, mass = _counted(rows.weighing(self._own_weight(rows)), len(self.classes))
         return replace(self, counts=counts, mass=mass, held=rows)
 
+    def part_of(self, part: Callable[[Rows], Rows], counts: Array, mass: Array) -> Labelled:
+        """Return the rows that still have a weight after ``part``, which weigh ``mass``.
+
+        Where rows are held they stay, and those that take no part weigh nothing.
+        """
+        if self.held is not None:
+            return replace(self, counts=counts, mass=mass, held=part(self.held))
+        both = part if self.part is None else _Both(self.part, part)
+        return replace(self, counts=counts, mass=mass, part=both)
+
     def with_features(self, source: Source, change: Callable[[Array], Array]) -> Labelled:
         """Return the same rows with other features: of a source, or changed where they are held."""
         if self.held is None:
@@ -338,6 +348,17 @@ def _merged(found: list[tuple[Array, Array, Array]]) -> tuple[Array, Array, Arra
     labels, counts, mass = (np.concatenate(parts) for parts in zip(*found, strict=True))
     classes, codes = np.unique(labels, return_inverse=True)
     return classes, np.bincount(codes, counts).astype(np.int64), np.bincount(codes, mass)
+
+
+@dataclass(frozen=True)
+class _Both:
+    """A part of a part of the rows."""
+
+    first: Callable[[Rows], Rows]
+    second: Callable[[Rows], Rows]
+
+    def __call__(self, rows: Rows) -> Rows:
+        return self.second(self.first(rows))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 
 from grayzone.numerics.checks import as_numpy, check_number
 from grayzone.sources.labelled import Labelled, Rows
-from grayzone.sources.part import Lots, draw_lots
+from grayzone.sources.lots import Lots, draw_lots
 
 Array = Any
 

@@ -14,12 +14,18 @@ from array_api_compat import array_namespace, device, is_numpy_array
 from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import Margins, ReferenceMargin
-from grayzone.solvers import Problem, certify, minimise
+from grayzone.solvers import (
+    Problem,
+    Solution,
+    TruncatedSpec,
+    certify,
+    minimise_problem,
+    minimise_streamed,
+)
 from grayzone.solvers.greedy.span import Spanned
-from grayzone.solvers.truncated.by_blocks import Held, minimise_by_blocks, near_kink
-from grayzone.solvers.truncated.frame import Frame
-from grayzone.sources.labelled import Labelled, Rows
-from grayzone.sources.source import HeldSource, Sums
+from grayzone.solvers.truncated.readings import Held, near_kink
+from grayzone.sources.labelled import Rows
+from grayzone.sources.source import Sums
 
 Array = Any
 
@@ -28,7 +34,7 @@ MAX_STEPS = 200
 
 
 @dataclass(frozen=True)
-class Criterion(Frame):
+class Criterion(TruncatedSpec):
     """Floors of the classes, penalty and intercept; small, for it travels with every task.
 
     With ``reference`` the last of K > 2 classes has no function of its own.
@@ -92,16 +98,23 @@ def minimise_with_kinks(spanned: Spanned, criterion: Criterion, start: Array) ->
     rows = spanned.labelled.held
     if rows is not None and is_numpy_array(rows.weight):
         problem = criterion.on_span(rows, spanned.span.columns(rows))
-        known = minimise(problem, "auto", **options)
-        return Minimum(known.coef, Multipliers(known.multipliers), known.certificate.relative)
-    linear = _linear(spanned)
-    solution = minimise_by_blocks(linear, criterion, **options)
-    xp, place = array_namespace(solution.coef), device(solution.coef)
-    if solution.held is None or solution.near is None:
-        none = xp.zeros(0, dtype=xp.float64, device=place)
-        return Minimum(solution.coef, Multipliers(none, xp.astype(none, xp.int64)), solution.gap)
-    numbers = xp.concat(linear.reduce(_Near(criterion, solution.held))["numbers"])
-    return Minimum(solution.coef, Multipliers(solution.near, numbers), solution.gap)
+        solution = minimise_problem(problem, **options)
+        return _minimum(solution, Multipliers(solution.multipliers))
+    linear = spanned.linear()
+    solution = minimise_streamed(linear, criterion, **options)
+    if linear.held is not None:
+        return _minimum(solution, Multipliers(solution.multipliers))
+    exact, values = solution.streamed.held, solution.streamed.near
+    if exact is None or values is None:
+        xp, place = array_namespace(solution.coef), device(solution.coef)
+        values = xp.zeros(0, dtype=xp.float64, device=place)
+        return _minimum(solution, Multipliers(values, xp.astype(values, xp.int64)))
+    parts = linear.reduce(_Near(criterion, exact))["numbers"]
+    return _minimum(solution, Multipliers(values, array_namespace(values).concat(parts)))
+
+
+def _minimum(solution: Solution, multipliers: Multipliers) -> Minimum:
+    return Minimum(solution.coef, multipliers, solution.certificate.relative)
 
 
 def gap_without_kinks(spanned: Spanned, criterion: Criterion, coef: Array) -> float:
@@ -112,19 +125,11 @@ def gap_without_kinks(spanned: Spanned, criterion: Criterion, coef: Array) -> fl
     if rows is None:
         # no step at all: where there are no kinks this is the certificate of the start
         options: dict[str, Any] = {"tol": _WITH_KINKS, "max_iter": 0, "start": coef}
-        return minimise_by_blocks(_linear(spanned), criterion, **options).gap
+        return minimise_streamed(spanned.linear(), criterion, **options).certificate.relative
     problem = criterion.on_span(rows, spanned.span.columns(rows))
     scores = problem.design.scores(coef)
     slope = problem.loss.slope(problem.margins.margin(scores))
     return certify(problem, coef, scores, slope).relative
-
-
-def _linear(spanned: Spanned) -> Any:
-    linear: Labelled = spanned.linear()
-    if linear.held is None:
-        return linear
-    rows = linear.held
-    return replace(linear, source=HeldSource(rows.X, rows.codes, rows.weight))
 
 
 @dataclass(frozen=True)

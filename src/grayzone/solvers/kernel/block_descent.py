@@ -29,10 +29,11 @@ from grayzone.numerics import jit as _jit
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.losses import TruncatedLogistic, logit
 from grayzone.numerics.margins import SignedMargin
+from grayzone.solvers.certificate import State
 from grayzone.solvers.kernel.cache import KernelRows
 from grayzone.solvers.kernel.features import indefinite, solve_in_features
 from grayzone.solvers.loop import Record, Solution
-from grayzone.solvers.problem import Problem, State
+from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated.primal import MAX_FACTORISED
 
 Array = Any
@@ -60,7 +61,7 @@ class _Memory:
 
 
 class BlockDescent:
-    """The solver.
+    """The strategy, for kernels and two classes in NumPy's memory.
 
     Parameters
     ----------
@@ -69,6 +70,8 @@ class BlockDescent:
     callback : callable, optional
         Called with a record now and then while blocks are solved; its gap is an estimate.
     """
+
+    requires = frozenset({"held", "numpy", "kernel", "two classes"})
 
     def __init__(
         self,
@@ -150,8 +153,9 @@ class BlockDescent:
         return replace(after, settled=False, stalled=False, memory=again)
 
     def _exactly(self, problem: Problem, members: Array, tol: float) -> Array:
-        found = solve_in_features(problem.take(members), self.linear, None, tol)
-        alpha = -found.certificate.duals[:, 0] * _signs(problem)[members]
+        duals = solve_in_features(problem.take(members), self.linear, None, tol).certificate.duals
+        assert duals is not None
+        alpha = -duals[:, 0] * _signs(problem)[members]
         # where there is no floor, a multiplier that rounds to 0 would have no margin
         return np.where(np.isfinite(problem.loss.floor[members]), alpha, np.maximum(alpha, 1e-250))
 

@@ -19,20 +19,20 @@ their own.)
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from math import isfinite
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
-from grayzone.numerics.kernels import Kernel
-from grayzone.numerics.losses import TruncatedLogistic, sigmoid, softplus
-from grayzone.solvers.kernel.device_matrix import KernelValues, check_memory
+from grayzone.numerics.losses import sigmoid, softplus
+from grayzone.numerics.margins import SignedMargin
+from grayzone.solvers.certificate import State, certify_duals
+from grayzone.solvers.kernel.device_design import DeviceKernelDesign
+from grayzone.solvers.kernel.device_matrix import check_memory
 from grayzone.solvers.kernel.systems import Bordered, Factor, SlopeModel
-from grayzone.solvers.loop import Record, Status
+from grayzone.solvers.problem import Problem
 
 Array = Any
 
@@ -42,36 +42,6 @@ _AHEAD = 0.1  # gap, in widths of the kink, at which the kink gets narrower
 _PATIENCE = 30  # steps without progress
 _REACH = 0.75  # widths around the kink within which rows are taken to change their part
 _SEARCHES, _SEARCHED = 30, 0.01  # evaluations along a step, and the slope that is left there
-
-
-@dataclass(frozen=True)
-class KernelRows:
-    """Rows of two classes seen through a kernel, on one device.
-
-    For a precomputed kernel X holds its values (n, n).
-    """
-
-    kernel: Kernel
-    X: Array
-    y: Array  # (n,), -1 and 1
-    weight: Array
-    floor: Array
-    penalty: float
-    fit_intercept: bool
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.y.shape[0])
-
-    @cached_property
-    def values(self) -> KernelValues:
-        """Kernel values of all pairs."""
-        return KernelValues(self.kernel, self.X)
-
-    def function(self, coef: Array) -> Array:
-        """Function that coefficients (n,) span, on all rows."""
-        return self.values.product(coef[:, None])[:, 0]
 
 
 class _Parts(NamedTuple):
@@ -87,18 +57,6 @@ class _Point(NamedTuple):
     coef: Array
     intercept: Array
     scores: Array
-
-
-class DeviceSolution(NamedTuple):
-    """A function that its duals span, with its certificate."""
-
-    duals: Array  # multipliers of the margins, of unit-weight losses (n,)
-    coef: Array
-    intercept: float
-    objective: float
-    gap: float
-    status: Status
-    n_iter: int
 
 
 class _Rounded:
@@ -150,36 +108,6 @@ class _Rounded:
         return xp.where(parts.band | parts.log, rise, 0.0), omega
 
 
-def fit_on_device(
-    rows: KernelRows,
-    *,
-    tol: float,
-    max_iter: int,
-    callback: Callable[[Record], bool | None] | None = None,
-) -> DeviceSolution:
-    """Minimise criterion (8) over the functions of a kernel.
-
-    Parameters
-    ----------
-    rows : KernelRows
-        The problem.
-    tol : float
-        Relative duality gap asked for.
-    max_iter : int
-        Most Newton steps.
-    callback : callable, optional
-        Told of each certificate; a true answer ends the fit.
-
-    Returns
-    -------
-    solution : DeviceSolution
-        The function, and the gap between it and its duals.
-    """
-    check_memory(rows.n_rows, rows.y)
-    rows.values.check_definite()
-    return _Newton(rows, tol, max_iter, callback).run(_prior(rows))
-
-
 @dataclass
 class _Kink:
     """Width on which the kink is rounded off, and by how much the next one is narrower.
@@ -211,59 +139,89 @@ class _Kink:
         return self.factor < _HARDLY
 
 
+class KernelNewton:
+    """The strategy, for kernels and two classes on a device that holds all rows."""
+
+    requires = frozenset({"held", "elsewhere", "kernel", "two classes"})
+
+    def init(self, problem: Problem, start: Array | None) -> State:
+        """Start from the class priors, whatever coefficients there are."""
+        design = problem.design
+        assert isinstance(design, DeviceKernelDesign)
+        check_memory(design.n_rows, problem.weight)
+        design.values.check_definite()
+        return _Newton(problem, design).state
+
+    def step(self, problem: Problem, state: State, tol: float) -> State:
+        """Do one Newton step."""
+        newton: _Newton = state.memory
+        return newton.advance()
+
+
 class _Newton:
     """One fit: Newton steps for ever narrower kinks, each of them certified."""
 
-    def __init__(
-        self,
-        rows: KernelRows,
-        tol: float,
-        max_iter: int,
-        callback: Callable[[Record], bool | None] | None = None,
-    ) -> None:
-        self.rows, self.tol, self.max_iter, self.callback = rows, tol, max_iter, callback
-        self.n_iter = 0
+    def __init__(self, problem: Problem, design: DeviceKernelDesign) -> None:
+        assert isinstance(problem.margins, SignedMargin)
+        self.problem, self.design, self.y = problem, design, problem.margins.y
+        self.floor, self.weight = problem.loss.floor, problem.weight
         self.factor: Factor | Bordered | None = None
-        self.xp = array_namespace(rows.y)
-        self.has_kinks = bool(self.xp.any(self.xp.isfinite(rows.floor)))
-        self.began = time.perf_counter()
+        self.xp = array_namespace(self.y)
+        self.has_kinks = bool(self.xp.any(self.xp.isfinite(self.floor)))
+        self.kink = _Kink(_FIRST_WIDTH if self.has_kinks else 0.0)
+        self.loss = _Rounded(self.floor, self.kink.width)
+        self.parts: _Parts | None = None  # those of a wider kink, right after it got narrower
+        self.least, self.idle = inf, 0
+        self.point = self._prior()
+        self.state = self._certified()
+        self.gap = self._gap(self.state)  # the smallest one so far
 
-    def run(self, point: _Point) -> DeviceSolution:
-        """Step until the certificate is good enough."""
-        kink = _Kink(_FIRST_WIDTH if self.has_kinks else 0.0)
-        loss, parts, idle = _Rounded(self.rows.floor, kink.width), None, 0
-        best, status, least = certified(self.rows, point), Status.MAX_ITER, float("inf")
-        while self.n_iter < self.max_iter:
-            after = self._step(point, loss, parts)
-            if after is None:
-                parts = parts if kink.retreats() else None
-                loss = _Rounded(self.rows.floor, kink.width)
-                continue
-            point = after
-            found = certified(self.rows, point)
-            value = self._value(point, loss)
-            idle = 0 if found.gap < best.gap or value < least else idle + 1
-            least = min(value, least)
-            best = found if found.gap < best.gap else best
-            stop = self._tell(found)
-            if best.gap <= self.tol:
-                status = Status.CONVERGED
-                break
-            if stop or idle > _PATIENCE or not isfinite(found.objective):
-                status = Status.STOPPED if stop else Status.STALLED
-                break
-            parts = None
-            if self.has_kinks and kink.narrows(found.gap):
-                parts = loss.parts(-self.rows.y * point.scores)
-                loss, least = _Rounded(self.rows.floor, kink.width), float("inf")
-        return best._replace(status=status, n_iter=self.n_iter)
+    def _prior(self) -> _Point:
+        xp, zeros = self.xp, self.xp.zeros_like(self.y)
+        intercept = xp.zeros_like(self.y[0])
+        if self.design.fit_intercept:
+            up = xp.sum(xp.where(self.y > 0, self.weight, 0.0))
+            intercept = xp.log(up / xp.sum(xp.where(self.y > 0, 0.0, self.weight)))
+        return _Point(zeros, intercept, zeros + intercept)
 
-    def _tell(self, found: DeviceSolution) -> bool:
-        if self.callback is None:
-            return False
-        active = int(self.xp.sum(self.xp.astype(found.duals > 0, self.xp.int64)))
-        seconds = time.perf_counter() - self.began
-        return bool(self.callback(Record(self.n_iter, found.objective, found.gap, active, seconds)))
+    @staticmethod
+    def _gap(state: State) -> float:
+        assert state.certificate is not None
+        return state.certificate.relative
+
+    def _certified(self) -> State:
+        """State of the function that the duals span which the coefficients are."""
+        xp, problem, w, y = self.xp, self.problem, self.weight, self.y
+        a = problem.penalty * y * self.point.coef / xp.where(w > 0, w, 1.0)
+        duals = problem.margins.pull(a[:, None], xp.clip(a, min=0.0, max=1.0))
+        if self.design.fit_intercept:
+            scale = problem.margins.scaling(problem.margins.flow(duals, w))
+            duals = problem.margins.scaled(duals, scale)
+        a = -y * duals[:, 0]
+        coef = (y * w * a / problem.penalty)[None, :]
+        scores = self.design.function(coef[0, :])[:, None] + self.point.intercept
+        if self.design.fit_intercept:
+            coef = xp.concat([coef, xp.reshape(self.point.intercept, (1, 1))], axis=1)
+        u = problem.margins.margin(scores)
+        certificate = certify_duals(problem, coef, scores, duals, u=u, spanned=True)
+        return State(coef, scores, u, a, certificate=certificate, memory=self)
+
+    def advance(self) -> State:
+        """Step, and narrow the kink where the gap is small enough for it."""
+        after = self._step(self.point, self.loss, self.parts)
+        if after is None:
+            self.parts = self.parts if self.kink.retreats() else None
+            self.loss = _Rounded(self.floor, self.kink.width)
+            return replace(self.state, settled=False)
+        self.point, self.state = after, self._certified()
+        gap, value = self._gap(self.state), self._value(after, self.loss)
+        self.idle = 0 if gap < self.gap or value < self.least else self.idle + 1
+        self.least, self.gap = min(value, self.least), min(gap, self.gap)
+        self.parts = None
+        if self.has_kinks and self.kink.narrows(gap):
+            self.parts = self.loss.parts(-self.y * after.scores)
+            self.loss, self.least = _Rounded(self.floor, self.kink.width), inf
+        return replace(self.state, stalled=self.idle > _PATIENCE)
 
     def _step(self, point: _Point, loss: _Rounded, parts: _Parts | None) -> _Point | None:
         """Go to the solution of the model, or part of the way.
@@ -275,28 +233,27 @@ class _Newton:
             trial = self._solved(point, loss, parts)
             lower = self._value(trial, loss) < self._value(point, loss)
             return trial if lower else None
-        trial = self._solved(point, loss, loss.parts(-self.rows.y * point.scores))
+        trial = self._solved(point, loss, loss.parts(-self.y * point.scores))
         return self._searched(point, trial, loss)
 
     def _solved(self, point: _Point, loss: _Rounded, parts: _Parts) -> _Point:
         """Solution of the model of these parts."""
-        xp, rows = self.xp, self.rows
-        self.n_iter += 1
-        rise, omega = loss.model(-rows.y * point.scores, parts)
-        model = SlopeModel(rows.y * rise, rows.weight * omega, omega)
+        xp = self.xp
+        rise, omega = loss.model(-self.y * point.scores, parts)
+        model = SlopeModel(self.y * rise, self.weight * omega, omega)
         if self.has_kinks:
             solved = self._with_border(point, model, loss, parts.log)
         else:
             solved = self._with_help(point, model)
         coef, per_intercept = solved[:, 0], solved[:, 1]
-        intercept = xp.zeros_like(rows.y[0])
-        if rows.fit_intercept:
+        intercept = xp.zeros_like(self.y[0])
+        if self.design.fit_intercept:
             # where all rows are saturated nothing says where the intercept should be
             held = xp.sum(per_intercept)
             free = xp.sum(coef) / xp.where(held > 0, held, 1.0)
             intercept = xp.where(held > 0, free, point.intercept)
             coef = coef - intercept * per_intercept
-        return _Point(coef, intercept, rows.function(coef) + intercept)
+        return _Point(coef, intercept, self.design.function(coef) + intercept)
 
     def _with_help(self, point: _Point, model: SlopeModel) -> Array:
         """Solve with the help of an earlier factor, where it is near enough."""
@@ -308,39 +265,41 @@ class _Newton:
 
     def _factorised(self, model: SlopeModel) -> Array:
         self.factor = None  # first, for there may be room for one only
-        self.factor = Factor(self.rows.values, self.rows.penalty, model, often=not self.has_kinks)
+        self.factor = Factor(
+            self.design.values, self.problem.penalty, model, often=not self.has_kinks
+        )
         return self.factor.solved(model)
 
     def _with_border(self, point: _Point, model: SlopeModel, loss: _Rounded, log: Array) -> Array:
         """Solve exactly, as narrow bands need, with one factor of the rows far from the kink."""
         if isinstance(self.factor, Bordered) and self.factor.serves(model, log):
             return self.factor.solved(model, point.scores)
-        near = loss.near(-self.rows.y * point.scores, _REACH)
+        near = loss.near(-self.y * point.scores, _REACH)
         core = log & ~near & model.used
         border = (near | model.used) & ~core
-        if not Bordered.pays(self.rows.values, core, border):
+        if not Bordered.pays(self.design.values, core, border):
             return self._factorised(model)
         self.factor = None
-        self.factor = Bordered(self.rows.values, self.rows.penalty, model, core, border)
+        self.factor = Bordered(self.design.values, self.problem.penalty, model, core, border)
         return self.factor.solved(model, point.scores)
 
     def _value(self, point: _Point, loss: _Rounded) -> float:
-        u = -self.rows.y * point.scores
+        u = -self.y * point.scores
         norm = self.xp.sum(point.coef * (point.scores - point.intercept))
-        fit = self.xp.sum(self.rows.weight * loss.value(u))
-        return float(fit + 0.5 * self.rows.penalty * norm)
+        fit = self.xp.sum(self.weight * loss.value(u))
+        return float(fit + 0.5 * self.problem.penalty * norm)
 
     def _searched(self, point: _Point, trial: _Point, loss: _Rounded) -> _Point:
         """Go to the least value on the way to the trial: a search costs next to nothing here."""
-        xp, rows = self.xp, self.rows
+        xp = self.xp
         change = _Point(*(b - a for a, b in zip(point, trial, strict=True)))
-        w = rows.y * rows.weight
+        w = self.y * self.weight
         norm = change.scores - change.intercept
-        linear = rows.penalty * float(xp.sum(point.coef * norm))
-        square = rows.penalty * float(xp.sum(change.coef * norm))
+        linear = self.problem.penalty * float(xp.sum(point.coef * norm))
+        square = self.problem.penalty * float(xp.sum(change.coef * norm))
 
         def slope(t: float) -> float:
-            u = -rows.y * (point.scores + t * change.scores)
+            u = -self.y * (point.scores + t * change.scores)
             return linear + t * square - float(xp.sum(w * loss.slope(u) * change.scores))
 
         t = _least(slope)
@@ -364,36 +323,3 @@ def _least(slope: Callable[[float], float]) -> float:
         else:
             high, at_high, at_low = t, here, 0.5 * at_low
     return t
-
-
-def certified(rows: KernelRows, point: _Point) -> DeviceSolution:
-    """Certify by the duals that the coefficients are: P - D is their Fenchel-Young loss."""
-    xp = array_namespace(rows.y)
-    w, y = rows.weight, rows.y
-    duals = xp.clip(rows.penalty * y * point.coef / xp.where(w > 0, w, 1.0), min=0.0, max=1.0)
-    if rows.fit_intercept:
-        up = xp.sum(xp.where(y > 0, w * duals, 0.0))
-        down = xp.sum(xp.where(y > 0, 0.0, w * duals))
-        least = xp.minimum(up, down)
-        factor = least / xp.clip(xp.where(y > 0, up, down), min=1e-300)
-        duals = xp.where(duals > 0, duals * factor, 0.0)
-    coef = y * w * duals / rows.penalty
-    function = rows.function(coef)
-    u = -y * (function + point.intercept)
-    loss = TruncatedLogistic(rows.floor)
-    gap = float(xp.sum(w * loss.fenchel_young(u, duals)))
-    norm = 0.5 * rows.penalty * float(xp.sum(coef * function))
-    objective = float(xp.sum(w * loss.value(u))) + norm
-    relative = gap / objective if objective > 0 else float("inf")
-    return DeviceSolution(
-        duals, coef, float(point.intercept), objective, relative, Status.MAX_ITER, 0
-    )
-
-
-def _prior(rows: KernelRows) -> _Point:
-    xp = array_namespace(rows.y)
-    zeros, intercept = xp.zeros_like(rows.y), xp.zeros_like(rows.y[0])
-    if rows.fit_intercept:
-        up = xp.sum(xp.where(rows.y > 0, rows.weight, 0.0))
-        intercept = xp.log(up / xp.sum(xp.where(rows.y > 0, 0.0, rows.weight)))
-    return _Point(zeros, intercept, zeros + intercept)

@@ -96,9 +96,13 @@ class KernelValues:
         self.precomputed = kernel.name == "precomputed"
         # beside the values a system and its factor have to fit
         fits = 3 * 8.0 * n * n + _SPARE <= free_memory(X)
-        self.kept = self._all() if fits or self.precomputed else None
+        self.kept = self.all() if fits or self.precomputed else None
 
-    def _all(self) -> Array:
+    def all(self) -> Array:
+        """Kernel values of all pairs of rows, in one matrix."""
+        kept = getattr(self, "kept", None)
+        if kept is not None:
+            return kept
         if self.precomputed:
             xp = array_namespace(self.X)
             return xp.astype(self.X, xp.float64, copy=False)
@@ -211,7 +215,7 @@ def _built(kernel: Kernel, X: Array, root: Array, penalty: float) -> Array:
 
 
 def scaled(K: Array, root: Array, penalty: float) -> Array:
-    """Give lambda I + D K D from all values of K."""
+    """Return lambda I + D K D from all values of K."""
     B = K * root[:, None]
     B *= root[None, :]
     _add_diagonal(B, penalty)

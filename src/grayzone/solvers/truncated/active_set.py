@@ -24,7 +24,8 @@ import numpy as np
 
 from grayzone.numerics.losses import logit
 from grayzone.numerics.margins import SignedMargin
-from grayzone.solvers.problem import Problem, State
+from grayzone.solvers.certificate import State
+from grayzone.solvers.problem import Problem
 
 Array = Any
 
@@ -43,7 +44,9 @@ class _Partition:
 
 
 class ActiveSet:
-    """The solver, for two classes."""
+    """The strategy, for two classes."""
+
+    requires = frozenset({"held", "numpy", "two classes"})
 
     def init(self, problem: Problem, start: Array | None) -> State:
         """Start from one row of each class, and all rows whose loss has no floor."""

@@ -27,9 +27,10 @@ from array_api_compat import array_namespace
 
 from grayzone.numerics.linalg import descend, factorise
 from grayzone.numerics.losses import SmoothedLogistic, sigmoid
-from grayzone.solvers.problem import Problem, State
+from grayzone.solvers.certificate import State
+from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated.interior_point import Quadratic, interior_point, smooth_newton
-from grayzone.solvers.truncated.start import coarse_start, prior_coef
+from grayzone.solvers.truncated.start import coarse_start
 
 Array = Any
 
@@ -57,7 +58,9 @@ class _Memory:
 
 
 class Decomposed:
-    """The solver; ``seed`` draws the parts for the start."""
+    """The strategy; ``seed`` draws the parts for the start."""
+
+    requires = frozenset({"held", "numpy", "gram"})
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -67,7 +70,7 @@ class Decomposed:
         coef = coarse_start(problem, self.seed) if start is None else start
         blind = coef is None
         if coef is None:
-            coef = prior_coef(problem)
+            coef = problem.prior_coef()
         scores = problem.design.scores(coef)
         u = problem.margins.margin(scores)
         memory = _Memory(inf if blind else _first_band(problem, u), problem.primal(coef, u))

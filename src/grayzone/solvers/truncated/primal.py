@@ -22,8 +22,8 @@ import numpy as np
 from grayzone.numerics.linalg import factorise, level
 from grayzone.numerics.losses import SmoothedLogistic, TruncatedLogistic
 from grayzone.numerics.margins import output_pairs
-from grayzone.solvers.problem import Problem, State
-from grayzone.solvers.truncated.start import prior_coef
+from grayzone.solvers.certificate import State
+from grayzone.solvers.problem import Problem
 
 Array = Any
 
@@ -42,11 +42,13 @@ class _Smoothing:
 
 
 class Primal:
-    """The solver."""
+    """The strategy, for any design in NumPy's memory."""
+
+    requires = frozenset({"held", "numpy"})
 
     def init(self, problem: Problem, start: Array | None) -> State:
         """Start from given coefficients or the class priors, with a wide rounding."""
-        coef = prior_coef(problem) if start is None else start
+        coef = problem.prior_coef() if start is None else start
         scores = problem.design.scores(coef)
         u = problem.margins.margin(scores)
         width = 1.0 if np.any(np.isfinite(problem.loss.floor)) else 0.0

@@ -4,70 +4,135 @@ min(h(u), c) is a difference of convex functions, h - (h - c)_+. Its tightest ma
 point is the piece in force there: the constant c for rows beyond the ceiling, h for the others. So
 each round fits the convex loss to the rows not given up; the objective never rises, and
 when the same rows are given up twice running the point is stationary.
+
+Which rows are given up is known from the coefficients at which they were: rows that are held are
+told once, those of a stream in every reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 
+from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.losses import Ramp
+from grayzone.solvers.choose import at_hand, minimise
 from grayzone.solvers.loop import Solution
-from grayzone.solvers.problem import Problem
+from grayzone.solvers.truncated.spec import TruncatedSpec
+from grayzone.sources.labelled import Labelled, Rows
+from grayzone.sources.source import Sums
 
 Array = Any
 
+_MAX_ROUNDS = 100
+
 
 class RampSolution(NamedTuple):
-    """The last convex solution, the rows it kept, and the ramp objective after each round."""
+    """The last convex solution, the rows it belongs to, and the ramp objective of each round."""
 
     convex: Solution
-    kept: Array
-    scores: Array
+    kept: Labelled
     objectives: tuple[float, ...]
     n_iter: int
 
 
+@dataclass(frozen=True)
+class GivenUp:
+    """Rows beyond their class's ceiling at some coefficients; as a part of rows, all others."""
+
+    spec: TruncatedSpec
+    ceilings: Array
+    coef: Array
+
+    def scored(self, rows: Rows) -> tuple[Ramp, Array, Array]:
+        """Loss, scores and margins of rows; kept where these are held."""
+        return rows.state("ramp", self, lambda: self._scored(rows))
+
+    def _scored(self, rows: Rows) -> tuple[Ramp, Array, Array]:
+        problem = self.spec.problem(rows)
+        scores = problem.design.scores(self.coef)
+        ramp = Ramp(problem.loss.floor, self.spec.per_row(self.ceilings, rows))
+        return ramp, scores, problem.margins.margin(scores)
+
+    def mask(self, rows: Rows) -> Array:
+        """Whether each row is given up."""
+        ramp, _, u = self.scored(rows)
+        return ramp.given_up(u)
+
+    def __call__(self, rows: Rows) -> Rows:
+        """Rows that take no weight where they are given up."""
+        xp = array_namespace(rows.weight)
+        return rows.weighing(xp.where(self.mask(rows), 0.0, rows.weight))
+
+
+@dataclass(frozen=True)
+class _RampReading:
+    """Objective at new coefficients, and which rows are given up there and at the old ones."""
+
+    here: GivenUp
+    before: GivenUp | None
+
+    def __call__(self, rows: Rows) -> Sums:
+        xp, spec = array_namespace(rows.weight), self.here.spec
+        # first what is known already
+        was = rows.weight < 0 if self.before is None else self.before.mask(rows)
+        ramp, scores, u = self.here.scored(rows)
+        gone = ramp.given_up(u)
+        kept = rows.weighing(xp.where(gone, 0.0, rows.weight))
+        counted = [(kept.codes == code) & (kept.weight > 0) for code in range(spec.n_classes)]
+        sums: Sums = {
+            "loss": float(xp.sum(rows.weight * ramp.value(u))),
+            "changed": int(xp.count_nonzero((gone != was) & (rows.weight > 0))),
+            "counts": np.array([int(xp.count_nonzero(some)) for some in counted]),
+            "mass": np.array([float(xp.sum(xp.where(c, rows.weight, 0.0))) for c in counted]),
+        }
+        if spec.kernel is not None:  # of rows that are held, in one piece
+            design = spec.problem(rows).design
+            sums["square"] = design.dot(self.here.coef, self.here.coef, scores)
+        return sums
+
+
 def descend_ramp(
-    problem: Problem,
-    ramp: Ramp,
-    minimise: Callable[[Problem, Array | None], Solution],
-    *,
-    start: Array | None = None,
-    max_rounds: int = 100,
+    labelled: Labelled, spec: TruncatedSpec, ceilings: Array, **options: Any
 ) -> RampSolution:
     """Fit the convex loss to all rows, then to those not given up, until these do not change.
 
-    ``minimise(problem, start)`` solves the convex problems. A round that would give up a
-    whole class is not taken: the model would have nothing to tell apart.
+    ``options`` are those of ``minimise``, which solves the convex problems. A round that would give
+    up a whole class is not taken: the model would have nothing to tell apart.
     """
-    rows = np.arange(problem.design.n_rows)
-    found = minimise(problem, start)
-    scores, n_iter = found.scores, found.n_iter
-    objectives = [_ramp_objective(problem, ramp, found.coef, scores)]
-    for _ in range(max_rounds):
-        kept = np.flatnonzero(~ramp.given_up(problem.margins.margin(scores)))
-        if np.array_equal(kept, rows) or not _all_classes(problem, kept):
+    labelled = at_hand(labelled)
+    solution, kept = minimise(labelled, spec, **options), labelled
+    given_up = GivenUp(spec, ceilings, solution.coef)
+    reading = labelled.reduce(_RampReading(given_up, None))
+    objectives, n_iter = [_objective(labelled, given_up, reading)], solution.n_iter
+    for _ in range(_MAX_ROUNDS):
+        if reading["changed"] == 0 or not np.all(reading["counts"] > 0):
             break
-        trial = minimise(problem.take(kept), found.coef)
-        trial_scores = problem.design.scores(trial.coef)
-        reached = _ramp_objective(problem, ramp, trial.coef, trial_scores)
+        part = _part(labelled, given_up, reading)
+        trial = minimise(part, spec, **{**options, "start": solution.coef})
         n_iter += trial.n_iter
+        before, given_up = given_up, replace(given_up, coef=trial.coef)
+        reading = labelled.reduce(_RampReading(given_up, before))
+        reached = _objective(labelled, given_up, reading)
         # solved to a tolerance only: a last round may rise by that much, and is then not kept
         if reached > objectives[-1]:
             break
-        found, rows, scores = trial, kept, trial_scores
+        solution, kept = trial, part
         objectives.append(reached)
-    return RampSolution(found, rows, scores, tuple(objectives), n_iter)
+    return RampSolution(solution, kept, tuple(objectives), n_iter)
 
 
-def _ramp_objective(problem: Problem, ramp: Ramp, coef: Array, scores: Array) -> float:
-    loss = ramp.value(problem.margins.margin(scores))
-    return float(problem.weight @ loss) + problem.penalty_value(coef, scores)
+def _part(labelled: Labelled, given_up: GivenUp, reading: Sums) -> Labelled:
+    mass = reading["mass"] / labelled.factors
+    return labelled.part_of(given_up, reading["counts"], mass)
 
 
-def _all_classes(problem: Problem, rows: Array) -> bool:
-    codes = problem.margins.codes
-    return np.unique(codes[rows]).size == np.unique(codes).size
+def _objective(labelled: Labelled, given_up: GivenUp, reading: Sums) -> float:
+    square = reading.get("square")
+    if square is None:
+        slopes = as_numpy(given_up.coef)[:, : labelled.n_features]
+        square = float(np.sum(slopes * slopes))
+    return float(reading["loss"] + 0.5 * given_up.spec.penalty * square)

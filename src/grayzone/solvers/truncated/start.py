@@ -21,16 +21,6 @@ _WIDTH = 0.1  # of the rounded kinks
 _ENOUGH = 0.3  # decrease promised by the last step, per coefficient
 
 
-def prior_coef(problem: Problem) -> Array:
-    """Zero slopes, and the intercepts that give back the class priors."""
-    coef = np.zeros((problem.n_outputs, problem.design.n_coef))
-    if not problem.design.fit_intercept:
-        return coef
-    mass = np.bincount(problem.margins.codes, problem.weight)
-    coef[:, -1] = problem.margins.prior_scores(np.log(mass))
-    return coef
-
-
 def coarse_start(problem: Problem, seed: int) -> Array | None:
     """Solve a stratified part of the rows, recursively; None where it would be too small.
 
@@ -44,7 +34,7 @@ def coarse_start(problem: Problem, seed: int) -> Array | None:
     part = problem.take(rows, penalty=problem.penalty * share)
     coef = coarse_start(part, seed + 1)
     if coef is None:
-        coef = prior_coef(part)
+        coef = part.prior_coef()
     penalty = Quadratic(np.diag(part.ridge()), part.shrinkage(coef))
     smooth = replace(part, loss=SmoothedLogistic(part.loss, _WIDTH))
     tol = _ENOUGH * coef.size

@@ -1,8 +1,7 @@
-"""Rows of blocks that are held out: always the same ones, without a list of them."""
+"""Lots that tell streamed rows apart: always the same ones, without a list of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +10,6 @@ from array_api_compat import array_namespace, device
 
 from grayzone.numerics.checks import as_numpy
 from grayzone.sources.labelled import Labelled, Rows
-from grayzone.sources.labelled_blocks import LabelledBlocks
 from grayzone.sources.source import Sums
 
 Array = Any
@@ -48,34 +46,6 @@ class Lots:
 
 
 @dataclass(frozen=True)
-class _OnePart:
-    """A task on the rows of one part: the others have no weight."""
-
-    lots: Lots
-    out: bool
-    task: Callable[[Rows], Sums]
-
-    def __call__(self, rows: Rows) -> Sums:
-        xp = array_namespace(rows.codes)
-        mine = self.lots.held_out(rows)
-        mine = mine if self.out else ~mine
-        weight = xp.where(mine, rows.weight, 0.0)
-        return self.task(Rows(rows.X, rows.codes, weight, rows.first))
-
-
-@dataclass(frozen=True)
-class PartOfBlocks(LabelledBlocks):
-    """The held-out rows, or the others; ``counts`` are those that have a weight."""
-
-    lots: Lots
-    out: bool
-
-    def reduce(self, task: Callable[[Rows], Sums]) -> Sums:
-        """Sum a task over all blocks; rows of the other part have no weight."""
-        return super().reduce(_OnePart(self.lots, self.out, task))
-
-
-@dataclass(frozen=True)
 class _Sides:
     """Rows with a weight and what they weigh, by class and part; extreme lots of the classes."""
 
@@ -95,22 +65,8 @@ class _Sides:
         return {"extremes": [extremes], "counts": np.array(counts), "mass": np.array(mass)}
 
 
-def split_blocks(
-    labelled: LabelledBlocks, share: float, rng: np.random.RandomState
-) -> tuple[PartOfBlocks, PartOfBlocks]:
-    """Split rows into those to fit to and those held out, about a share of each class."""
-    plain = replace(labelled, factors=np.ones_like(labelled.factors))
-    lots, counts, mass = draw_lots(plain, share, rng)
-    shared = labelled.source, labelled.classes
-    train, out = (
-        PartOfBlocks(*shared, counts[:, k], mass[:, k], labelled.factors, lots, bool(k))
-        for k in (0, 1)
-    )
-    return train, out
-
-
 def draw_lots(
-    plain: Labelled | LabelledBlocks, share: float, rng: np.random.RandomState
+    plain: Labelled, share: float, rng: np.random.RandomState
 ) -> tuple[Lots, Array, Array]:
     """Draw lots for rows; gives numbers (K, 2) and weights (K, 2) of the rows of both parts too.
 

@@ -1,0 +1,195 @@
+"""How far a point is from the optimum, at most: one certificate for all solvers and carriers.
+
+With multipliers a of the margins, balanced so that the condition of an unpenalised intercept
+holds, P - D = sum of weighted Fenchel-Young losses + (lambda / 2) |w - w(a)|^2. Rows add *terms*,
+their Fenchel-Young losses and their pull on the coefficients; the terms of parts of the rows are
+added, wherever these are, and closed with the coefficients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, NamedTuple, Protocol
+
+from array_api_compat import array_namespace
+
+from grayzone.solvers.problem import Problem
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Primal value, a feasible dual point and the distance of the two values.
+
+    ``duals`` (n, Q) are the dual variables of unit-weight losses, balanced so that the
+    intercept's condition holds exactly, of rows that are held; ``gap = primal - dual`` is summed
+    from non-negative terms and so is honest far below the rounding error of the two values.
+    """
+
+    primal: float
+    gap: float
+    duals: Array | None = None
+
+    @property
+    def relative(self) -> float:
+        """(P - D) / P."""
+        if self.primal > 0:
+            return self.gap / self.primal
+        return 0.0 if self.gap == 0.0 else inf
+
+
+class Terms(NamedTuple):
+    """What rows add to a certificate.
+
+    ``pull`` (Q, p) is the gradient of their losses at the duals; None where the coefficients are
+    those that the duals span, so that there is no force left.
+    """
+
+    distance: float
+    pull: Array | None
+
+
+class _Penalised(Protocol):
+    """What closing a certificate needs to know of a problem, wherever its rows are."""
+
+    @property
+    def penalty(self) -> float: ...
+
+    def shrinkage(self, coef: Array) -> Array: ...
+
+    def square(self, coef: Array) -> float: ...
+
+
+def terms_of(
+    problem: Problem,
+    scores: Array,
+    duals: Array,
+    *,
+    rows: Array | None = None,
+    spanned: bool = False,
+) -> Terms:
+    """Terms of these rows for balanced duals; only ``rows`` have a distance (None: any)."""
+    distance = _fenchel_young(problem, scores, duals, rows)
+    if spanned:
+        return Terms(distance, None)
+    return Terms(distance, problem.design.gradient(problem.weight[:, None] * duals))
+
+
+def closed(
+    problem: _Penalised, coef: Array, primal: float, terms: Terms, duals: Array | None = None
+) -> Certificate:
+    """Certificate from the terms of all rows."""
+    gap = terms.distance
+    if terms.pull is not None:
+        gap += 0.5 * problem.square(terms.pull + problem.shrinkage(coef)) / problem.penalty
+    return Certificate(primal, gap, duals)
+
+
+def certify(
+    problem: Problem,
+    coef: Array,
+    scores: Array,
+    a: Array,
+    *,
+    u: Array | None = None,
+    touched: Array | None = None,
+) -> Certificate:
+    """Bound the distance to the optimum, from multipliers ``a`` of the margins ``u``.
+
+    ``touched`` are the rows whose multiplier is not the slope of the loss at u; the others have no
+    Fenchel-Young loss but what the balancing adds. Without it every row is looked at.
+    """
+    xp = array_namespace(scores)
+    margins, design = problem.margins, problem.design
+    u = margins.margin(scores) if u is None else u
+    pulled = margins.pull(scores, a)
+    duals = margins.balance(pulled, problem.weight) if design.fit_intercept else pulled
+    rows = None
+    if touched is not None:
+        changed = xp.any(duals != pulled, axis=1)
+        changed[touched] = True
+        rows = xp.nonzero(changed)[0]
+    return certify_duals(problem, coef, scores, duals, u=u, rows=rows)
+
+
+def certify_duals(
+    problem: Problem,
+    coef: Array,
+    scores: Array,
+    duals: Array,
+    *,
+    u: Array | None = None,
+    rows: Array | None = None,
+    spanned: bool = False,
+) -> Certificate:
+    """Certify by balanced duals; ``spanned`` says that the coefficients are those they span."""
+    u = problem.margins.margin(scores) if u is None else u
+    terms = terms_of(problem, scores, duals, rows=rows, spanned=spanned)
+    return closed(problem, coef, problem.primal(coef, u, scores), terms, duals)
+
+
+def _fenchel_young(problem: Problem, scores: Array, duals: Array, rows: Array | None) -> float:
+    margins, loss, weight = problem.margins, problem.loss, problem.weight
+    if rows is not None:
+        margins, loss, weight = margins.take(rows), loss.take(rows), weight[rows]
+        xp = array_namespace(scores)
+        scores, duals = xp.take(scores, rows, axis=0), xp.take(duals, rows, axis=0)
+
+    def distance(piece: slice) -> Array:
+        part = margins.take(piece)
+        return part.fenchel_young(loss.take(piece), scores[piece, :], duals[piece, :])
+
+    return replace(problem, weight=weight).weighted_sum(distance)
+
+
+class Certified(NamedTuple):
+    """A point with its certificate; what belongs to rows is there where they are held."""
+
+    coef: Array
+    certificate: Certificate
+    n_active: int
+    scores: Array | None = None
+    multipliers: Array | None = None
+    streamed: Any = None  # what gives the multipliers of rows that are not held
+
+
+@dataclass(frozen=True)
+class State:
+    """A point on the way: coefficients, their scores and margins, and multipliers of these.
+
+    ``touched`` are the rows whose multiplier is not the slope of the loss (None: any), and
+    ``raw`` the multipliers before small ones were set to zero, for when the sparser ones do
+    not certify. ``settled`` says that a certificate is worth its price, ``stalled`` that no
+    further step will help; ``certificate`` is there where the step had to know it. ``memory`` is
+    the solver's own; the loop never looks at it.
+    """
+
+    coef: Array
+    scores: Array
+    u: Array
+    multipliers: Array
+    touched: Array | None = None
+    raw: Array | None = None
+    settled: bool = True
+    stalled: bool = False
+    certificate: Certificate | None = None
+    memory: Any = None
+
+    def certified(self, problem: Problem, tol: float, last: bool) -> Certified | None:
+        """Certify by the sparser multipliers if these reach the tolerance, else by the better."""
+        sparse = self._by(problem, self.multipliers)
+        reached = sparse.certificate.relative
+        # far from the tolerance other multipliers would not reach it either
+        if self.raw is None or reached <= tol or (reached > 1e3 * tol and not self.stalled):
+            return sparse
+        raw = self._by(problem, self.raw)
+        return raw if raw.certificate.gap < sparse.certificate.gap else sparse
+
+    def _by(self, problem: Problem, a: Array) -> Certified:
+        found = self.certificate
+        if found is None:
+            found = certify(problem, self.coef, self.scores, a, u=self.u, touched=self.touched)
+        xp = array_namespace(a)
+        return Certified(self.coef, found, int(xp.count_nonzero(a > 0)), self.scores, a)

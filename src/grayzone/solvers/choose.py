@@ -1,0 +1,284 @@
+"""Which step strategy solves a problem, by what its rows and its functions offer.
+
+========================================  =========================================================
+rows in NumPy's memory, linear            :class:`Decomposed`, or :class:`Primal` where there are
+                                          too many coefficients for a Hessian
+the same, with a kernel                   :class:`BlockDescent` for two classes; features of the
+                                          kernel for few rows, else :class:`Primal`
+rows on a device, linear; streams         :class:`Streamed`; streams that fit in memory are brought
+                                          there instead
+rows on a device, with a kernel           :class:`KernelNewton` for two classes, else features
+``solver="active-set"`` or ``"primal"``   these, for rows in NumPy's memory
+========================================  =========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_numpy_array
+from scipy.linalg import qr
+
+from grayzone.numerics.designs import DenseDesign
+from grayzone.numerics.kernel_design import KernelDesign
+from grayzone.numerics.threads import own_threads
+from grayzone.solvers.certificate import certify
+from grayzone.solvers.kernel.device_design import DeviceKernelDesign
+from grayzone.solvers.kernel.device_kernel import KernelNewton
+from grayzone.solvers.kernel.device_matrix import check_memory
+from grayzone.solvers.kernel.features import eigenfeatures, solve_for_duals, solve_in_features
+from grayzone.solvers.loop import Record, Solution, Solver, Status, solve
+from grayzone.solvers.problem import Problem
+from grayzone.solvers.truncated import streamed
+from grayzone.solvers.truncated.active_set import ActiveSet
+from grayzone.solvers.truncated.decomposed import Decomposed
+from grayzone.solvers.truncated.primal import MAX_FACTORISED, Primal
+from grayzone.solvers.truncated.spec import TruncatedSpec
+from grayzone.sources.gather import brought_here
+from grayzone.sources.labelled import Labelled
+
+Array = Any
+Callback = Callable[[Record], bool | None]
+
+# Rows times squared coefficients up to which a fit is taken to rounding level: milliseconds.
+_SMALL = 5_000_000
+# Rows up to which a kernel fit of two classes is taken to rounding level.
+SMALL_KERNEL = 250
+# Steps more that take a small fit to rounding level.
+_POLISH = 3
+
+
+def minimise(
+    labelled: Labelled,
+    spec: TruncatedSpec,
+    *,
+    solver: str = "auto",
+    tol: float,
+    max_iter: int,
+    start: Array | None = None,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Solution:
+    """Minimise criterion (8) on rows, wherever they are.
+
+    Parameters
+    ----------
+    labelled : Labelled
+        The rows.
+    spec : TruncatedSpec
+        Losses, penalty and kernel.
+    solver : {"auto", "active-set", "primal"}
+        "auto" chooses by what there is; the others are for NumPy's memory.
+    tol : float
+        Relative duality gap asked for.
+    max_iter : int
+        Most steps.
+    start : array of shape (Q, p), optional
+        Coefficients to start from.
+    seed : int
+        Draws the parts from which large fits start.
+    callback : callable, optional
+        Told of each certificate; a true answer ends the fit.
+
+    Returns
+    -------
+    solution : Solution
+        The best certified point. What belongs to rows is there where they are in one place.
+    """
+    check_possible(labelled, None if spec.kernel is None else spec.kernel.name, solver)
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "start": start}
+    options["callback"] = callback
+    rows = at_hand(labelled)
+    if rows.held is not None and is_numpy_array(rows.held.weight):
+        return _minimise_here(spec.problem(rows.held), solver, seed=seed, **options)
+    if spec.kernel is None:
+        return minimise_streamed(rows, spec, **options)
+    return _minimise_on_device(rows, spec, **options)
+
+
+def at_hand(labelled: Labelled) -> Labelled:
+    """Return streamed rows as held ones where they fit: one reading is then all there is."""
+    size = labelled.n_rows * labelled.n_features
+    streams = labelled.held is None and size <= streamed.MOST_HELD
+    return brought_here(labelled) if streams else labelled
+
+
+def check_possible(labelled: Labelled, kernel: Any, solver: str) -> None:
+    """Check that there is a strategy for a kernel of that name, or None for linear functions."""
+    here = labelled.held is not None and is_numpy_array(labelled.held.weight)
+    if solver != "auto" and not here:
+        raise ValueError(
+            f"solver={solver!r} is for NumPy arrays in memory; use solver='auto' for "
+            "arrays of other libraries and for blocks."
+        )
+    if kernel is not None and labelled.held is None:
+        raise ValueError(
+            f"kernel={kernel!r} needs all rows at once; blocks are for the linear "
+            "kernel. ImportVectorMachine fits kernels to blocks."
+        )
+
+
+# ----------------------------------------------------------------------------------------------
+# Streams and devices
+# ----------------------------------------------------------------------------------------------
+
+
+def minimise_streamed(labelled: Labelled, spec: TruncatedSpec, **options: Any) -> Solution:
+    """Minimise over linear functions of rows that are reached by sums.
+
+    ``options`` are those of ``solve``. What belongs to rows is given where these are held.
+    """
+    problem = streamed.StreamedProblem(labelled, spec)
+    few = labelled.n_rows <= min(problem.most, streamed.EXACT_ROWS)
+    # few rows are taken to rounding level: that costs next to nothing
+    solution = solve(problem, streamed.Streamed(), polish=_POLISH if few else 0, **options)
+    if labelled.held is None:
+        return solution
+    rows = spec.problem(labelled.held)
+    multipliers, duals = solution.streamed.of(rows)
+    certificate = replace(solution.certificate, duals=duals)
+    return replace(solution, certificate=certificate, multipliers=multipliers)
+
+
+def _minimise_on_device(labelled: Labelled, spec: TruncatedSpec, **options: Any) -> Solution:
+    """Newton steps on the kernel matrix for two classes, features of the kernel for more."""
+    assert labelled.held is not None
+    problem = spec.problem(labelled.held)
+    if spec.n_outputs == 1:
+        return solve(problem, KernelNewton(), **options)
+    design = problem.design
+    assert isinstance(design, DeviceKernelDesign)
+    check_memory(design.n_rows, problem.weight, matrices=4)
+    features = eigenfeatures(design.values.all())
+    linear = replace(labelled, held=replace(labelled.held, X=features, memory={}))
+
+    def by_features(start: Array | None, tol: float) -> Solution:
+        fit = {**options, "start": start, "tol": tol}
+        return minimise_streamed(linear, replace(spec, kernel=None), **fit)
+
+    return solve_for_duals(problem, by_features, None, options["tol"])
+
+
+# ----------------------------------------------------------------------------------------------
+# NumPy's memory
+# ----------------------------------------------------------------------------------------------
+
+
+def _minimise_here(problem: Problem, solver: str, **options: Any) -> Solution:
+    """Solve on the rows that have a weight; what belongs to rows is zero for the others."""
+    used = np.flatnonzero(problem.weight > 0)
+    n_rows = problem.weight.size
+    if used.size == n_rows:
+        return minimise_problem(problem, solver, **options)
+    part = minimise_problem(problem.take(used), solver, **options)
+
+    def scattered(values: Array) -> Array:
+        out = np.zeros((n_rows, *values.shape[1:]))
+        out[used] = values
+        return out
+
+    certificate = replace(part.certificate, duals=scattered(part.certificate.duals))
+    multipliers = scattered(part.multipliers)
+    return replace(part, certificate=certificate, multipliers=multipliers, scores=None)
+
+
+def choose(name: str, problem: Problem, seed: int = 0) -> Solver:
+    """Return the linear strategy of that name; "auto" goes by the number of coefficients."""
+    if name == "active-set":
+        return ActiveSet()
+    fits = problem.n_outputs * problem.design.n_coef <= MAX_FACTORISED
+    return Decomposed(seed) if name == "auto" and fits else Primal()
+
+
+def minimise_problem(
+    problem: Problem,
+    solver: str = "auto",
+    *,
+    tol: float,
+    max_iter: int,
+    start: Array | None = None,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Solution:
+    """Solve a problem in NumPy's memory, in the coordinates that suit its design."""
+    design = problem.design
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
+    if isinstance(design, KernelDesign):
+        with own_threads():
+            return _with_kernel(problem, design, solver, start, seed=seed, **options)
+    wide = isinstance(design, DenseDesign) and design.n_rows < design.n_features
+    if wide and solver == "auto" and design.n_rows <= MAX_FACTORISED:
+        return _in_row_space(problem, start, seed=seed, **options)
+    with own_threads():
+        return _linear(problem, solver, start, seed=seed, **options)
+
+
+def _linear(
+    problem: Problem, name: str, start: Array | None, *, max_iter: int, seed: int, **options: Any
+) -> Solution:
+    design = problem.design
+    size = design.n_rows * (problem.n_outputs * design.n_coef) ** 2
+    options["polish"] = _POLISH if size <= _SMALL else 0
+    strategy = choose(name, problem, seed)
+    first = solve(problem, strategy, max_iter=max_iter, start=start, **options)
+    left = max_iter - first.n_iter
+    if first.status is Status.CONVERGED or not isinstance(strategy, Decomposed) or left < 1:
+        return first
+    # slower and sure: smoothed Newton steps, each of them downhill
+    second = solve(problem, Primal(), max_iter=left, start=first.coef, **options)
+    best = min(first, second, key=lambda solution: solution.certificate.gap)
+    return replace(best, n_iter=first.n_iter + second.n_iter)
+
+
+def _with_kernel(
+    problem: Problem,
+    design: KernelDesign,
+    name: str,
+    start: Array | None,
+    *,
+    seed: int,
+    **options: Any,
+) -> Solution:
+    """Block descent for two classes; else features of the kernel, or products with it if many."""
+    if name == "active-set":
+        return solve(problem, ActiveSet(), start=start, **options)
+
+    def linear(part: Problem, start: Array | None, tol: float) -> Solution:
+        return _linear(part, name, start, seed=seed, **{**options, "tol": tol})
+
+    few = MAX_FACTORISED
+    if name == "auto" and problem.n_outputs == 1:
+        few = SMALL_KERNEL
+    if problem.n_outputs * (design.n_rows + 1) <= few:
+        return solve_in_features(problem, linear, start, options["tol"])
+    if name == "auto" and problem.n_outputs == 1:
+        # compiles, so only when needed
+        from grayzone.solvers.kernel.block_descent import BlockDescent
+
+        strategy = BlockDescent(linear, options["callback"])
+        return solve(problem, strategy, start=start, **options)
+    kept = replace(problem, design=design.keeping())
+
+    def by_products(start: Array | None, tol: float) -> Solution:
+        return solve(kept, Primal(), start=start, **{**options, "tol": tol})
+
+    return solve_for_duals(kept, by_products, start, options["tol"])
+
+
+def _in_row_space(problem: Problem, start: Array | None, **options: Any) -> Solution:
+    """Solve wide data in n coordinates: the optimum lies in the span of the rows, X' = QR."""
+    design = problem.design
+    d = design.n_features
+    basis, triangle = qr(np.asarray(design.X, dtype=np.float64).T, mode="economic")
+    rotated = DenseDesign(np.ascontiguousarray(triangle.T), design.fit_intercept)
+    if start is not None:
+        start = np.concatenate([start[:, :d] @ basis, start[:, d:]], axis=1)
+    inner = minimise_problem(replace(problem, design=rotated), start=start, **options)
+    r = rotated.n_features
+    coef = np.concatenate([inner.coef[:, :r] @ basis.T, inner.coef[:, r:]], axis=1)
+    scores = design.scores(coef)
+    certificate = certify(problem, coef, scores, inner.multipliers)
+    return replace(inner, coef=coef, scores=scores, certificate=certificate)

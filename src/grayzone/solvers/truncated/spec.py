@@ -1,0 +1,111 @@
+"""Criterion (8) without its rows: what turns any of them into their part of the problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_numpy_array
+
+from grayzone.numerics.backend import moved
+from grayzone.numerics.designs import Design
+from grayzone.numerics.kernel_design import KernelDesign
+from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.losses import TruncatedLogistic
+from grayzone.numerics.margins import Margins, SignedMargin, SoftmaxMargin
+from grayzone.solvers.kernel.device_design import DeviceKernelDesign
+from grayzone.solvers.problem import Problem, prior_coef
+from grayzone.sources.labelled import Rows
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class TruncatedSpec:
+    """Floors of the classes, penalty, intercept and kernel; small, for it travels with every task.
+
+    Attributes
+    ----------
+    floors : ndarray of shape (K,)
+        Margins below which the losses of each class are flat.
+    penalty : float
+        The penalty lambda.
+    fit_intercept : bool
+        Whether there is an unpenalised intercept.
+    kernel : Kernel or None
+        None is linear.
+    cache_bytes : float
+        What kernel values may take in NumPy's memory.
+    several_fits : bool
+        Whether several fits to the same rows will follow, which then share kernel values.
+    """
+
+    floors: Array
+    penalty: float
+    fit_intercept: bool
+    kernel: Kernel | None = None
+    cache_bytes: float = 1e9
+    several_fits: bool = False
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.floors.shape[0])
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores per row."""
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    @property
+    def kind(self) -> type[Margins]:
+        """Map from scores to margins."""
+        return SignedMargin if self.n_classes == 2 else SoftmaxMargin
+
+    @property
+    def has_kinks(self) -> bool:
+        """Whether any class has a floor."""
+        return bool(np.any(np.isfinite(self.floors)))
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all classes have a floor, or none has."""
+        return bool(np.all(np.isfinite(self.floors))) or not self.has_kinks
+
+    def problem(self, rows: Rows) -> Problem:
+        """Return the part of the problem that these rows are."""
+        loss = TruncatedLogistic(self.per_row(self.floors, rows))
+        return Problem(self._design(rows), self._margins(rows), loss, rows.weight, self.penalty)
+
+    @staticmethod
+    def per_row(of_classes: Array, rows: Rows) -> Array:
+        """Values of the classes, for each row."""
+        return array_namespace(rows.codes).take(moved(of_classes, rows.weight), rows.codes)
+
+    def _design(self, rows: Rows) -> Design:
+        if self.kernel is None:
+            return rows.design(self.fit_intercept)
+        return rows.state("kernel design", self.kernel, lambda: self._kernel_design(rows))
+
+    def _kernel_design(self, rows: Rows) -> Design:
+        assert self.kernel is not None
+        X = rows.X
+        if self.kernel.name == "precomputed" and X.shape[1] > rows.n_rows:
+            # values with rows that have no weight: nothing is spanned by these
+            X = array_namespace(X).take(X, rows.places(), axis=1)
+        if not is_numpy_array(rows.weight):
+            return DeviceKernelDesign(self.kernel, X, self.fit_intercept)
+        budget, share = self.cache_bytes, self.several_fits
+        return KernelDesign(self.kernel, X, self.fit_intercept, budget=budget, share=share)
+
+    def _margins(self, rows: Rows) -> Margins:
+        xp = array_namespace(rows.codes)
+        if self.n_classes == 2:
+            return self.kind(xp.where(rows.codes == 1, xp.ones_like(rows.weight), -1.0))
+        known = xp.arange(self.n_classes, device=device(rows.codes))
+        return self.kind(rows.codes[:, None] == known[None, :])
+
+    def prior_coef(self, mass: Array, n_features: int, like: Array) -> Array:
+        """Zero slopes, and the intercepts that give back the class priors."""
+        return prior_coef(self.kind, mass, n_features, self.fit_intercept, like)

@@ -1,0 +1,511 @@
+r"""Decomposed Newton on rows that are seen a block at a time, wherever they are.
+
+The method of :mod:`grayzone.solvers.truncated.decomposed` with one difference: nothing of the size
+of the rows is kept. What is known are the coefficients; each outer step reads the rows once and
+asks for sums: the loss, the weighted Gram matrix and the gradient of the rows that are far from the
+kink, and the few rows near it themselves, which an interior point then treats exactly. While these
+would be too many to hold, the kink is rounded off on the width of the band instead. Where the step
+went, how far margins moved and how wide the next band has to be is read off a sample.
+
+The certificate is the same, too: multipliers of rows that were not held are the slopes of their
+losses, and their terms are sums over blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf, isfinite
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace, device
+
+from grayzone.numerics.linalg import factorise
+from grayzone.numerics.losses import SmoothedLogistic
+from grayzone.solvers.certificate import Certified, Terms, closed, terms_of
+from grayzone.solvers.problem import Problem
+from grayzone.solvers.truncated.decomposed import read_off
+from grayzone.solvers.truncated.interior_point import (
+    Inner,
+    Quadratic,
+    interior_point,
+    smooth_newton,
+)
+from grayzone.solvers.truncated.readings import (
+    LIVELY,
+    Distance,
+    Held,
+    Misjudged,
+    Reading,
+    StreamedMultipliers,
+    misjudged,
+    near_kink,
+)
+from grayzone.solvers.truncated.spec import TruncatedSpec
+from grayzone.sources.gather import Gathered, draw_sample, gather
+from grayzone.sources.labelled import Labelled
+from grayzone.sources.source import Sums
+
+Array = Any
+
+# Entries of the rows that may be brought together at a time: 32 MB of double precision.
+MOST_HELD = 2**22
+# Rows up to which all losses are better treated exactly at once than by a sample and a band.
+EXACT_ROWS = 4000
+
+_WIDTH = 0.1  # of the rounded kinks in the sample
+_ENOUGH = 0.3  # decrease promised by the last step on the sample, per coefficient
+_NEAR_SHARE, _FIRST_BAND = 0.02, 1e-3  # rows in the first band, and its least width
+_REACH = 0.5  # half-width of the next band, as a share of how far rows near the kink moved
+_LEAST_NEAR = 40  # rows in a band, for each coefficient
+_DENSITY = 0.01  # share of rows that tells how dense they are around the kink
+_CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
+_INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
+_WORTH_CERTIFYING = 100.0  # last decrease, in units of the tolerance, that may be the last
+_HOPELESS = 2.0  # part of a gap, in units of the tolerance, that makes it not worth computing
+_BALANCED = 1e-13  # distance of factors from one that is nothing but rounding
+_JOINS = 2  # times that misjudged rows may join the near ones in a step
+_HALVINGS, _FEW_HALVINGS = 30, 4  # of a step; few where another model would do better
+_CROWDED, _MANY = 0.1, 20  # share of a band that can be held, and rows in those that can
+_NARROWEST = 1e-9  # width of kinks that are rounded off
+_PATIENCE = 3  # steps without progress
+
+
+@dataclass(frozen=True)
+class StreamedProblem:
+    """Criterion (8) on rows that are reached by sums only."""
+
+    labelled: Labelled
+    spec: TruncatedSpec
+
+    @property
+    def penalty(self) -> float:
+        """The penalty lambda."""
+        return self.spec.penalty
+
+    @property
+    def most(self) -> int:
+        """Rows that may be brought together at a time."""
+        return max(1, MOST_HELD // max(1, self.labelled.n_features))
+
+    @cached_property
+    def sample(self) -> Problem | None:
+        """Rows that stand for all; None where these are so few that they are treated exactly."""
+        n_rows = self.labelled.n_rows
+        if n_rows <= min(self.most, EXACT_ROWS):
+            return None
+        size = min(self.most // 2, max(EXACT_ROWS, n_rows // 5))
+        return self.spec.problem(draw_sample(self.labelled, size).rows)
+
+    def ridge(self, coef: Array) -> Array:
+        """Diagonal (Q, p) of the penalty's Hessian."""
+        mask = array_namespace(coef).zeros_like(coef)
+        mask[:, : self.labelled.n_features] = self.penalty
+        return mask
+
+    def shrinkage(self, coef: Array) -> Array:
+        """Gradient of the penalty."""
+        return self.ridge(coef) * coef
+
+    def square(self, coef: Array) -> float:
+        """Squared norm of a function, its intercept left out."""
+        slopes = coef[:, : self.labelled.n_features]
+        return float(array_namespace(coef).sum(slopes * slopes))
+
+    def read(self, coef: Array, band: float, held: Held | None, gathers: bool) -> StreamedState:
+        """Read the rows at new coefficients."""
+        sums = self.labelled.reduce(Reading(self.spec, coef, band, gathers, held))
+        return StreamedState(
+            coef, band, sums["loss"] + 0.5 * self.penalty * self.square(coef), sums
+        )
+
+    def gathered(self, parts: list[Gathered]) -> Gathered:
+        """Rows that a reading brought along, put together."""
+        return gather(parts, self.labelled.like, self.labelled.n_features)
+
+    def distances(self, coef: Array) -> Array:
+        """Distances of the sample from the kink; infinite where there is none."""
+        assert self.sample is not None
+        u = self.sample.margins.margin(self.sample.design.scores(coef))
+        return u - self.sample.loss.floor
+
+    def widest(self, distance: Array) -> float:
+        """Band that holds as many rows as can be held, by the sample's distances."""
+        return _quantile(distance, min(1.0, 0.9 * self.most / self.labelled.n_rows))
+
+
+class _Step(NamedTuple):
+    """A change of the coefficients, what it promises, and multipliers of the rows it held."""
+
+    change: Array
+    promised: float
+    near: Problem | None = None
+    multipliers: Array | None = None
+    held: Held | None = None
+
+
+@dataclass(frozen=True)
+class StreamedState:
+    """Coefficients, what a reading of the rows there has found, and the step that led to them."""
+
+    coef: Array
+    band: float
+    value: float
+    sums: Sums
+    decrease: float = inf
+    step: _Step | None = None  # only where it was taken whole
+    exact: bool = False  # whether all rows were treated exactly
+    idle: int = 0  # steps since the objective last fell by more than rounding
+    settled: bool = False
+    stalled: bool = False
+
+    def certified(self, problem: StreamedProblem, tol: float, last: bool) -> Certified | None:
+        """Certify by the multipliers read off and, if that is not enough, by those of the step.
+
+        None where the force on the slopes, which is known without a reading, is too large already.
+        """
+        choices, best = [self._read_off(problem)], None
+        if self.step is not None and self.step.near is not None and problem.spec.has_kinks:
+            choices.append(self.step.multipliers)
+        for multipliers in choices:
+            if not (self.exact or last) and self._force(problem, multipliers) > _HOPELESS * tol:
+                continue
+            found = self._certificate(problem, multipliers)
+            better = best is None or found.certificate.gap < best.certificate.gap
+            best = found if better else best
+            if best is not None and best.certificate.relative <= tol:
+                break
+        return best
+
+    def _read_off(self, problem: StreamedProblem) -> Array | None:
+        if self.step is None or self.step.near is None:
+            return None
+        near = self.step.near
+        u = near.margins.margin(near.design.scores(self.coef))
+        if not problem.spec.has_kinks:
+            return near.loss.slope(u)
+        return read_off(near, u, self.step.multipliers)
+
+    def _force(self, problem: StreamedProblem, multipliers: Array | None) -> float:
+        """Part of the relative gap that is due to the slopes, before classes are balanced."""
+        pull, near = self.sums["rest"], None if self.step is None else self.step.near
+        if near is not None:
+            duals = near.margins.pull(near.design.scores(self.coef), multipliers)
+            pull = pull + near.design.gradient(near.weight[:, None] * duals)
+        found = closed(problem, self.coef, self.value, Terms(0.0, pull))
+        return found.relative
+
+    def _certificate(self, problem: StreamedProblem, multipliers: Array | None) -> Certified:
+        """Certificate from the terms of the rows that were held and of all others."""
+        held = None if self.step is None else self.step.held
+        near = None if self.step is None else self.step.near
+        flow, scores, duals = self.sums["flow"], None, None
+        if near is not None:
+            scores = near.design.scores(self.coef)
+            duals = near.margins.pull(scores, multipliers)
+            flow = flow + near.margins.flow(duals, near.weight)
+        scale = _scaling(problem.spec, flow)
+        # what is not scaled has the slopes of the losses for multipliers, and no distance
+        distance, pull = 0.0, self.sums["rest"]
+        if scale is not None:
+            sums = problem.labelled.reduce(Distance(problem.spec, self.coef, held, scale))
+            distance, pull = sums["distance"], sums["pull"]
+        if near is not None:
+            duals = duals if scale is None else near.margins.scaled(duals, scale)
+            own = terms_of(near, scores, duals)
+            distance, pull = distance + own.distance, pull + own.pull
+        found = closed(problem, self.coef, self.value, Terms(distance, pull))
+        streamed = StreamedMultipliers(self.coef, held, multipliers, scale)
+        return Certified(self.coef, found, self.sums["n_far"], streamed=streamed)
+
+
+def _scaling(spec: TruncatedSpec, flow: Array) -> Array | None:
+    """Factors that balance the classes; None where they are ones but for rounding."""
+    if not spec.fit_intercept:
+        return None
+    scale = spec.kind.scaling(flow)
+    xp = array_namespace(scale)
+    off = float(xp.max(xp.where(flow > 0, xp.abs(scale - 1.0), 0.0)))
+    return scale if off > _BALANCED else None
+
+
+class Streamed:
+    """The strategy, for linear functions of rows that are reached by sums."""
+
+    requires = frozenset({"linear"})
+
+    def init(self, problem: StreamedProblem, start: Array | None) -> StreamedState:
+        """Start from given coefficients, from those of a sample, or from the class priors."""
+        coef = _start(problem) if start is None else start
+        return _read(problem, coef, _first_band(problem, coef), None)
+
+    def step(self, problem: StreamedProblem, state: StreamedState, tol: float) -> StreamedState:
+        """Do one outer step: one reading of the rows where all goes well."""
+        if not isfinite(state.value):
+            raise FloatingPointError
+        step = _Model(problem, state, tol).step()
+        # a model that promises a rise has got out of hand; one at the optimum promises nothing
+        credible = step.promised > -1e-9 * abs(state.value)
+        after = _moved(problem, state, step) if credible else None
+        if after is None and _may_round(problem, state):
+            # near rows that are too few, or kinks that are rounded off too widely
+            rounded = "rounded_hessian" in state.sums
+            band = 0.1 * state.band if rounded else state.band
+            return _read(problem, state.coef, band, None, rounds=True)
+        if after is None:
+            # where nothing is left to gain, what the step found are better multipliers
+            here = _read(problem, state.coef, state.band, step.held)
+            return replace(here, step=step, decrease=0.0, stalled=True)
+        idle = state.idle + 1 if after.decrease <= 1e-13 * after.value else 0
+        exact = after.step is not None and problem.sample is None
+        worth = after.decrease <= _WORTH_CERTIFYING * tol * after.value
+        return replace(
+            after, idle=idle, exact=exact, settled=exact or worth, stalled=idle > _PATIENCE
+        )
+
+
+# ----------------------------------------------------------------------------------------------
+# Start, band
+# ----------------------------------------------------------------------------------------------
+
+
+def _start(problem: StreamedProblem) -> Array:
+    """Solution on the sample, to within what a sample can say; or the class priors."""
+    spec, labelled, sample = problem.spec, problem.labelled, problem.sample
+    mass = labelled.mass * labelled.factors
+    coef = spec.prior_coef(mass, labelled.n_features, labelled.like)
+    if sample is None:
+        return coef
+    share = labelled.n_rows / sample.design.n_rows
+    smooth = replace(sample, loss=SmoothedLogistic(sample.loss, _WIDTH))
+    penalty = Quadratic(_diagonal(sample.ridge()), sample.shrinkage(coef))
+    tol = _ENOUGH * share * spec.n_outputs * sample.design.n_coef
+    inner = smooth_newton(smooth, penalty, sample.design.scores(coef), tol=tol)
+    if not inner.converged and spec.has_kinks and spec.is_uniform:
+        # at the priors of rare classes hardly a row has any curvature
+        coef = 0.0 * coef
+        scores = sample.design.scores(coef)
+        inner = interior_point(sample, penalty._replace(gradient=coef), scores, tol=tol)
+    return coef + inner.change
+
+
+def _first_band(problem: StreamedProblem, coef: Array) -> float:
+    """Half-width of the first band: all rows where they are few, else a small share."""
+    if not problem.spec.has_kinks:
+        return 0.0
+    if problem.sample is None:
+        return inf
+    distance = _finite(abs(problem.distances(coef)))
+    # at an earlier optimum rows lie on the kink itself, and others soon will
+    return max(_quantile(distance, _NEAR_SHARE), min(_FIRST_BAND, problem.widest(distance)))
+
+
+def _next_band(problem: StreamedProblem, state: StreamedState, step: _Step, whole: bool) -> float:
+    """Half-width for the next reading, by how far the step would move rows near the kink.
+
+    They move much less in the next step than in this one, unless this one had to be cut short.
+    The band holds some rows in any case: that costs little, and they may cross the kink.
+    """
+    if not problem.spec.has_kinks or problem.sample is None:
+        return state.band
+    xp, n_rows = array_namespace(state.coef), problem.labelled.n_rows
+    was, now = problem.distances(state.coef), problem.distances(state.coef + step.change)
+    bounded = xp.isfinite(now)
+    distance, moved = xp.abs(was[bounded]), xp.abs(now[bounded] - was[bounded])
+    reach = _quantile(moved[distance <= _quantile(distance, 0.2)], 0.99)
+    widest = problem.widest(distance)
+    if not whole:
+        # no more rows than can be held
+        return max(state.band, min(2.0 * reach, widest))
+    some = min(1.0, _LEAST_NEAR * problem.sample.design.n_coef / n_rows)
+    # so few rows that the sample has none of them: their density is that of some more
+    least = some * _quantile(distance, max(some, _DENSITY)) / max(some, _DENSITY)
+    band = min(state.band, max(_REACH * reach, least))
+    # from the second step on rows are better held than rounded off, unless they lie on the kink
+    crowded = widest < _CROWDED * band or n_rows < _MANY * problem.most
+    return band if crowded else min(band, widest)
+
+
+def _gathers(problem: StreamedProblem, coef: Array, band: float) -> bool:
+    """Whether the rows of the band are few enough to be held."""
+    if problem.sample is None:
+        return True
+    xp = array_namespace(coef)
+    share = float(xp.mean(xp.astype(xp.abs(problem.distances(coef)) <= band, xp.float64)))
+    return share * problem.labelled.n_rows <= problem.most
+
+
+def _may_round(problem: StreamedProblem, state: StreamedState) -> bool:
+    """Whether another step from here, with kinks rounded off otherwise, may do better."""
+    return problem.spec.has_kinks and problem.sample is not None and state.band > _NARROWEST
+
+
+# ----------------------------------------------------------------------------------------------
+# Steps
+# ----------------------------------------------------------------------------------------------
+
+
+def _read(
+    problem: StreamedProblem, coef: Array, band: float, held: Held | None, rounds: bool = False
+) -> StreamedState:
+    gathers = problem.spec.has_kinks and not rounds and _gathers(problem, coef, band)
+    return problem.read(coef, band, held, gathers)
+
+
+def _moved(problem: StreamedProblem, state: StreamedState, step: _Step) -> StreamedState | None:
+    """Look where a step leads, and shorten it while the objective does not fall."""
+    length, band = 1.0, _next_band(problem, state, step, whole=True)
+    few = "rounded_hessian" in state.sums and step.promised < state.value
+    for _ in range(_FEW_HALVINGS if few else _HALVINGS):
+        coef = state.coef + length * step.change
+        after = _read(problem, coef, band, step.held if length == 1.0 else None)
+        if _fell(after.value, state.value, length * step.promised):
+            whole = step if length == 1.0 else None
+            return replace(after, decrease=state.value - after.value, step=whole)
+        if length == 1.0:
+            band = _next_band(problem, state, step, whole=False)
+        length *= _shorter(after.value, state.value, length * step.promised)
+    return None
+
+
+class _Model:
+    """The model of the far rows and the losses of the near ones, and their minimiser."""
+
+    def __init__(self, problem: StreamedProblem, state: StreamedState, tol: float) -> None:
+        self.problem, self.state, self.tol, self.spec = problem, state, tol, problem.spec
+
+    def step(self) -> _Step:
+        """Minimise. Rows that the step misjudges are then treated exactly, and it is taken anew."""
+        problem, state, spec = self.problem, self.state, self.spec
+        xp, sums = array_namespace(state.coef), state.sums
+        H = sums["hessian"] + _diagonal(xp.reshape(problem.ridge(state.coef), (-1,)))
+        g = sums["gradient"] + problem.shrinkage(state.coef)
+        if spec.has_kinks and "near" not in sums:
+            H, g = H + sums["rounded_hessian"], g + sums["rounded_gradient"]
+            return _newton_step(H, g)._replace(held=Held(state.coef, state.band, rounded=True))
+        near = problem.gathered(sums.get("near", []))
+        held = Held(state.coef, state.band, spec.is_uniform)
+        step = self._solved(near, Quadratic(H, g), held, None)
+        for _ in range(_JOINS):
+            least = self._least_misjudged(step.change, held)
+            if least is None:
+                break
+            wrong = problem.labelled.reduce(Misjudged(spec, held, step.change, least))
+            joined = problem.gathered(wrong["joined"])
+            if joined.numbers.shape[0] == 0:
+                break
+            held = held._replace(changes=(*held.changes, (step.change, least)))
+            near = _merged(near, joined)
+            H, g = H - wrong["hessian"], g - wrong["gradient"]
+            step = self._solved(near, Quadratic(H, g), held, step.change)
+        return step
+
+    def _least_misjudged(self, change: Array, held: Held) -> float | None:
+        """By how much a row has to be misjudged to join: so much that these are not too many.
+
+        None where rows move so little that none can be, by the sample; or, once rows have joined,
+        where the sample has no other one that is.
+        """
+        sample, spec = self.problem.sample, self.spec
+        if sample is None:
+            return None
+        xp = array_namespace(change)
+        scores = sample.design.scores(self.state.coef)
+        moved = sample.design.scores(change)
+        most = float(xp.max(xp.abs(sample.margins.push(scores, moved))))
+        if most <= 0.1 * LIVELY and not (spec.has_kinks and most > 0.5 * self.state.band):
+            return None
+        amount = misjudged(sample, scores, moved, spec.is_uniform)
+        if held.changes:
+            others = (amount > 0) & ~near_kink(sample, held, scores)
+            if not bool(xp.any(others)):
+                return None
+        share = 0.5 * self.problem.most / self.problem.labelled.n_rows
+        return _quantile(amount, 1.0 - min(1.0, share))
+
+    def _solved(self, near: Gathered, model: Quadratic, held: Held, start: Array | None) -> _Step:
+        if near.numbers.shape[0] == 0:
+            return _newton_step(*model)
+        rows, state = self.spec.problem(near.rows), self.state
+        scores = rows.design.scores(state.coef)
+        tol = min(1e-13, max(1e-2 * self.tol, 1e-16)) * state.value
+        if state.sums["n_far"] > 0:
+            coming = min(state.decrease, state.value)
+            tol = max(1e-6 * self.tol * state.value, _INNER * coming)
+        if not self.spec.has_kinks:
+            inner = smooth_newton(rows, model, scores, tol=tol)
+        else:
+            inner = self._mixed(rows, model, scores, tol, start)
+        promised = _model_decrease(model, rows, scores, inner.change, inner.scores)
+        return _Step(inner.change, promised, rows, inner.multipliers, held)
+
+    def _mixed(
+        self, near: Problem, model: Quadratic, scores: Array, tol: float, start: Array | None
+    ) -> Inner:
+        """Solve with the kinks of the near rows, from where rounded kinks lead."""
+        band = self.state.band
+        if not isfinite(band):
+            return interior_point(near, model, scores, tol=tol)
+        width = max(band, 1e-8)
+        if start is not None:  # where rows have joined, which may be anywhere
+            return interior_point(near, model, scores, tol=tol, start=start)
+        smooth = replace(near, loss=SmoothedLogistic(near.loss, width))
+        start = smooth_newton(smooth, model, scores, tol=tol).change
+        tau = min(1.0, _CENTRAL * width)
+        return interior_point(near, model, scores, tol=tol, start=start, tau=tau)
+
+
+def _diagonal(values: Array) -> Array:
+    xp = array_namespace(values)
+    return xp.eye(values.shape[0], dtype=values.dtype, device=device(values)) * values[:, None]
+
+
+def _merged(near: Gathered, joined: Gathered) -> Gathered:
+    """Both sets of rows, in their order among all."""
+    both = gather([near, joined], near.numbers, 0) if near.numbers.shape[0] else joined
+    order = array_namespace(both.numbers).argsort(both.numbers)
+    return Gathered(both.rows.take(order), array_namespace(order).take(both.numbers, order))
+
+
+def _newton_step(H: Array, g: Array) -> _Step:
+    xp = array_namespace(g)
+    change = xp.reshape(-factorise(H)(xp.reshape(g, (-1,))), g.shape)
+    return _Step(change, -0.5 * float(xp.sum(g * change)))
+
+
+def _model_decrease(
+    model: Quadratic, near: Problem, before: Array, change: Array, after: Array
+) -> float:
+    """Decrease that the mixed model promises."""
+    xp = array_namespace(change)
+    z = xp.reshape(change, (-1,))
+    value = float(
+        xp.sum(xp.reshape(model.gradient, (-1,)) * z) + 0.5 * xp.sum(z * (model.hessian @ z))
+    )
+    u, was = near.margins.margin(after), near.margins.margin(before)
+    return -value - float(xp.sum(near.weight * (near.loss.value(u) - near.loss.value(was))))
+
+
+def _fell(value: float, before: float, promised: float) -> bool:
+    """Whether the objective fell by a fair share, or by all that rounding lets one see."""
+    if value <= before - 1e-4 * promised:
+        return True
+    return promised <= 1e-11 * abs(before) and value - before <= 1e-13 * abs(before)
+
+
+def _shorter(value: float, before: float, promised: float) -> float:
+    """Factor for a step that did not do, by the parabola through what is known."""
+    bend = value - before + 2.0 * promised
+    return min(0.5, max(promised / bend, 0.1)) if isfinite(bend) and bend > 0 else 0.1
+
+
+def _finite(values: Array) -> Array:
+    return values[array_namespace(values).isfinite(values)]
+
+
+def _quantile(values: Array, share: float) -> float:
+    """Quantile of values, 0 of none; array libraries know no other than by sorting."""
+    n = values.shape[0]
+    if n == 0:
+        return 0.0
+    return float(array_namespace(values).sort(values)[min(n - 1, int(share * n))])

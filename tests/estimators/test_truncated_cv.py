@@ -211,9 +211,9 @@ def test_the_same_zone_is_not_fitted_twice(monkeypatch):
     fits = []
     plain = TruncatedLogisticRegression._fit_to
 
-    def counted(self, *arguments):
+    def counted(self, *arguments, **options):
         fits.append((self.C, self.zone))
-        return plain(self, *arguments)
+        return plain(self, *arguments, **options)
 
     monkeypatch.setattr(TruncatedLogisticRegression, "_fit_to", counted)
     pair = TruncatedLogisticRegression(zone=1.0).fit(X, y).zone_

@@ -214,21 +214,21 @@ def test_tasks_are_given_pieces_of_blocks(dtype, data, tmp_path, few_held, monke
 
 @pytest.mark.parametrize("zone", [None, (0.3, 0.7)])
 def test_certificates_out_of_reach_are_not_computed(zone, data, tmp_path, few_held, monkeypatch):
-    readings = []
+    firsts = []
     distance = readings.Distance.__call__
 
     def counted(self, rows):
-        readings.append(rows.first)
+        firsts.append(rows.first)
         return distance(self, rows)
 
     monkeypatch.setattr(readings.Distance, "__call__", counted)
     found = []
     for hopeless in (streamed._HOPELESS, np.inf):
         monkeypatch.setattr(streamed, "_HOPELESS", hopeless)
-        readings.clear()
+        firsts.clear()
         model = TruncatedLogisticRegression(C=1e6, zone=zone, tol=1e-4)
         model.fit(npy(tmp_path, *data))
-        found.append((model, readings.count(0)))
+        found.append((model, firsts.count(0)))
     (quick, few), (plain, many) = found
     assert few < many
     np.testing.assert_array_equal(quick.coef_, plain.coef_)

@@ -11,7 +11,7 @@ from sklearn import get_config
 
 from grayzone.numerics.checks import as_numpy
 
-__all__ = ["is_elsewhere", "moved"]
+__all__ = ["is_elsewhere", "is_single", "moved"]
 
 Array = Any
 
@@ -23,6 +23,13 @@ def is_elsewhere(X: Any) -> bool:
     """
     dispatched = bool(get_config()["array_api_dispatch"])
     return dispatched and is_array_api_obj(X) and not is_numpy_array(X)
+
+
+def is_single(X: Any) -> bool:
+    """Whether an array, a sparse matrix or all columns of a frame are in single precision."""
+    dtypes = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", []))
+    # "float32", "torch.float32" or, of frames, "Float32"
+    return bool(dtypes) and all(str(dtype).lower().endswith("float32") for dtype in dtypes)
 
 
 def moved(values: Any, like: Array) -> Array:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 from array_api_compat import (
@@ -25,22 +25,26 @@ from sklearn.utils.class_weight import compute_class_weight
 
 Array = Any  # an array of any library that follows the array API standard
 Floats = NDArray[np.float64]
+Numbers = NDArray[np.floating[Any]]  # predictions: single or double precision
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
-def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+def all_or_nothing(fit: Callable[Given, Result]) -> Callable[Given, Result]:
     """Make a fit that fails or is interrupted leave its estimator as it was."""
+    unguarded: Callable[..., Any] = fit
 
     @wraps(fit)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = vars(self).copy()
         try:
-            return fit(self, *args, **kwargs)
+            return unguarded(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
             raise
 
-    return guarded
+    return cast(Callable[Given, Result], guarded)
 
 
 # ------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def test_import_is_light():
     assert heavy_imports("import grayzone") <= unavoidable
 
 
-@pytest.mark.parametrize("module", ["arrays", "blocks", "decision", "kernels", "metrics"])
+@pytest.mark.parametrize("module", ["arrays", "decision", "metrics", "sources"])
 def test_modules_that_need_no_extra_are_attributes(module):
     found = python("-c", f"import grayzone; print(grayzone.{module}.__name__)")
     assert found.strip() == f"grayzone.{module}"

@@ -48,7 +48,7 @@ def with_callbacks(method: Callable[Given, Result]) -> Callable[Given, Result]:
 def fit_progress(
     estimator: Any, task: str, n_tasks: int | None = None, *, X: Any = None, y: Any = None
 ) -> Iterator[Report | None]:
-    """Tell scikit-learn's callbacks how a fit goes on; None where nobody listens.
+    """Report to scikit-learn's callbacks how a fit goes on; None where nobody listens.
 
     Parameters
     ----------

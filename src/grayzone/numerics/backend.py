@@ -17,7 +17,7 @@ Array = Any
 
 
 def is_elsewhere(X: Any) -> bool:
-    """Tell whether X is an array that is to stay in its own library, on its own device.
+    """Whether X is an array that is to stay in its own library, on its own device.
 
     So it is under scikit-learn's ``array_api_dispatch``; without it such arrays become NumPy's.
     """
@@ -33,7 +33,7 @@ def is_single(X: Any) -> bool:
 
 
 def moved(values: Any, like: Array) -> Array:
-    """Give numbers as an array in the library and on the device of another."""
+    """Return numbers as an array in the library and on the device of another."""
     xp, place = array_namespace(like), device(like)
     if is_numpy_array(like):
         return as_numpy(values)

@@ -19,7 +19,7 @@ Convert = Callable[[Array], Array]
 
 
 def move_to(estimator: Any, like: Array) -> Any:
-    """Give a copy of a fitted estimator whose arrays are where another array is.
+    """Return a copy of a fitted estimator whose arrays are where another array is.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def move_to(estimator: Any, like: Array) -> Any:
 
 
 def to_numpy(estimator: Any) -> Any:
-    """Give a copy of a fitted estimator with NumPy arrays, on any machine.
+    """Return a copy of a fitted estimator with NumPy arrays, on any machine.
 
     Parameters
     ----------

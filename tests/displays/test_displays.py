@@ -254,7 +254,7 @@ def test_the_operating_point_is_where_the_estimator_works(data):
     assert 0 < coverage < 1
     np.testing.assert_allclose(display.point_.get_xdata(), coverage)
     np.testing.assert_allclose(display.point_.get_ydata(), risk)
-    assert f"abstention costs 0.4: {coverage:.0%} decided" in legend(display)
+    assert f"undecided costs 0.4: {coverage:.0%} decided" in legend(display)
     x, height = display.line_.get_data()
     assert x[-1] == 1.0
     always = BayesDecisionClassifier(LogisticRegression(), costs={0: 1, 1: 3}).fit(X, y)

@@ -202,7 +202,7 @@ def test_single_precision_is_what_it_is_for_numpy(rows, there, kernel):
     np.testing.assert_allclose(as_numpy(found.class_bounds_), expected.class_bounds_, **EQUAL)
     np.testing.assert_allclose(found.held_out_bound_, expected.held_out_bound_, rtol=1e-5)
     scores = as_numpy(found.decision_function(there(X)))
-    assert scores.dtype == np.float64
+    assert scores.dtype == np.float32
     np.testing.assert_allclose(scores, expected.decision_function(X), rtol=1e-4, atol=1e-5)
 
 

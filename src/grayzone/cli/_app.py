@@ -24,6 +24,7 @@ from grayzone.cli._errors import UserError, shortened
 from grayzone.cli._output import whole_file
 from grayzone.cli._tables import read_table
 from grayzone.cli.model import DecisionModel
+from grayzone.estimators.facts import facts_of
 
 app = typer.Typer(
     name="grayzone",
@@ -234,8 +235,6 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Say what a model is, what it was made for, and what it needs."""
-    from grayzone.estimators.facts import facts_of
-
     decider = DecisionModel.load(model)
     facts = facts_of(decider.estimator)
     stakes = decider.stakes

@@ -14,7 +14,7 @@ from grayzone.cli._errors import UserError
 
 @contextmanager
 def whole_folder(target: Path, names: tuple[str, ...], overwrite: bool) -> Iterator[Path]:
-    """Give a folder to write to; what is in it moves to the target when all went well.
+    """Yield a folder to write to; what is in it moves to the target when all went well.
 
     Raises
     ------

@@ -40,7 +40,7 @@ class Schema:
 
     @classmethod
     def of(cls, table: Table) -> Schema:
-        """Tell the kinds of all columns; those that are empty throughout are left out."""
+        """Return the kinds of all columns; those that are empty throughout are left out."""
         known = [name for name in table.columns if table[name].notna().any()]
         return cls(tuple(_column(str(name), table[name]) for name in known))
 
@@ -50,7 +50,7 @@ class Schema:
         return cls(tuple(Column(**record) for record in records))
 
     def dump(self) -> list[dict[str, Any]]:
-        """Give plain values."""
+        """Return plain values."""
         return [asdict(column) for column in self.columns]
 
     @property

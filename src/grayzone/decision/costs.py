@@ -251,7 +251,7 @@ def stakes(matrix: Floats) -> tuple[float, float]:
 
 
 def has_threshold(matrix: Floats) -> bool:
-    """Tell whether no error is cheaper than the right decision, and one is dearer."""
+    """Whether no error is cheaper than the right decision, and one is dearer."""
     return min(stakes(matrix)) >= 0 and max(stakes(matrix)) > 0
 
 

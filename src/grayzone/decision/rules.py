@@ -125,7 +125,7 @@ def _expected(proba: Array, matrix: Floats, reject_cost: Any) -> Array:
     xp = array_namespace(proba)
     costs = reject_costs(reject_cost, range(len(matrix)))
     if np.all(costs == costs[0]):
-        # Not a sum over p: rounding in it must not turn ties into abstentions.
+        # Not a sum over p: rounding in it must not leave ties undecided.
         undecided = xp.full_like(proba[:, 0], float(costs[0]))
     else:
         undecided = proba @ _like(proba, costs)
@@ -171,7 +171,7 @@ def _like(proba: Array, values: Floats) -> Array:
 
 
 def undecided_value(labels: NDArray[Any], undecided_label: Any) -> Any:
-    """Return the label of abstention that suits `labels`, or say why there is none."""
+    """Return the label of "undecided" that suits `labels`, or say why there is none."""
     known = as_labels(labels, "classes")
     label = undecided_label
     if is_auto(label):

@@ -25,9 +25,9 @@ _SMALL_COVERAGE = 0.05
 class RiskCoverageDisplay(Display):
     """Mean cost of the decided rows against the share of rows decided.
 
-    Rows are decided by Bayes' rule, the safest first, as the cost of abstention grows. A curve
-    that rises from zero tells that the classifier knows when it does not know. It is recommended
-    to create a display with `from_estimator` or `from_predictions`.
+    Rows are decided by Bayes' rule, the safest first, as the cost of staying undecided grows. A
+    curve that rises from zero tells that the classifier knows when it does not know. It is
+    recommended to create a display with `from_estimator` or `from_predictions`.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class RiskCoverageDisplay(Display):
     risk : ndarray of shape (n_points,)
         Mean cost of the decided rows.
     reject_costs : ndarray of shape (n_points,)
-        The smallest cost of abstention that leads to each coverage.
+        The smallest cost of staying undecided that leads to each coverage.
     reject_cost : float, default=None
-        Cost of abstention to mark on the curve; None for no mark.
+        Cost of staying undecided to mark on the curve; None for no mark.
     name : str, default=None
         Name of the curve in the legend.
 
@@ -115,8 +115,8 @@ class RiskCoverageDisplay(Display):
             What errors cost; "auto" takes them from the estimator if it has any, None means that
             every error costs 1.
         reject_cost : "auto", float or None, default="auto"
-            Cost of abstention to mark; "auto" takes `reject_cost` of the estimator if that is a
-            number.
+            Cost of staying undecided to mark; "auto" takes `reject_cost` of the estimator if that
+            is a number.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row.
         name : str, default=None
@@ -172,7 +172,7 @@ class RiskCoverageDisplay(Display):
         costs : None, "balanced", mapping or array-like, default=None
             What errors cost; None means that every error costs 1.
         reject_cost : float, default=None
-            Cost of abstention to mark on the curve.
+            Cost of staying undecided to mark on the curve.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row.
         labels : array-like of shape (n_classes,), default=None
@@ -214,7 +214,7 @@ class RiskCoverageDisplay(Display):
                     color=self.line_.get_color(),
                     linestyle="none",
                     marker="o",
-                    label=f"abstention costs {self.reject_cost:.3g}: "
+                    label=f"undecided costs {self.reject_cost:.3g}: "
                     f"{self.coverage[at]:.0%} decided",
                 )
         ax.set(

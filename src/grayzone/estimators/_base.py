@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from array_api_compat import array_namespace, is_numpy_array
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +16,7 @@ from grayzone.decision import bayes_decision
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
 from grayzone.numerics.backend import moved
-from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.checks import Floats, Numbers, as_numpy
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.losses import sigmoid
@@ -32,11 +33,14 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
     ``fit`` sets these attributes, ``classes_`` and ``cost_matrix_``, and calls ``_keep_vectors``.
     """
 
+    # As type checkers see it arrays are NumPy's; under ``array_api_dispatch`` they are of X's kind.
     kernel: Any
-    classes_: Array
-    cost_matrix_: Array
-    intercept_: Array
-    dual_coef_: Array
+    classes_: NDArray[Any]
+    cost_matrix_: Floats
+    coef_: Floats
+    intercept_: Floats
+    dual_coef_: Floats
+    n_features_in_: int
 
     @property
     def _centres(self) -> Array:
@@ -110,7 +114,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
             return self._kernel.product(X, self._right, self.dual_coef_.T) + self.intercept_
 
     @lazily
-    def decision_function(self, X: Array) -> Array:
+    def decision_function(self, X: Any) -> Numbers:
         """Log-odds of the positive class, or the K scores.
 
         Parameters
@@ -127,7 +131,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         return scores[:, 0] if self.classes_.shape[0] == 2 else scores
 
     @lazily
-    def predict_proba(self, X: Array) -> Array:
+    def predict_proba(self, X: Any) -> Numbers:
         """Class probabilities, faithful inside the zone.
 
         Parameters
@@ -143,7 +147,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         return class_probabilities(self._scores(X, "predict_proba"))
 
     @lazily
-    def predict_log_proba(self, X: Array) -> Array:
+    def predict_log_proba(self, X: Any) -> Numbers:
         """Logarithm of the class probabilities.
 
         Parameters
@@ -159,7 +163,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         return log_probabilities(self._scores(X, "predict_log_proba"))
 
     @lazily
-    def predict(self, X: Array) -> Array:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Decide with the least expected cost.
 
         Parameters
@@ -237,7 +241,7 @@ def in_precision(values: Array, dtype: Any) -> Array:
 class SupportVectorClassifier(FunctionClassifier):
     """A function spanned by the rows that have a multiplier, ``support_``."""
 
-    support_: Array
+    support_: NDArray[np.intp]
 
     @property
     def _centres(self) -> Array:

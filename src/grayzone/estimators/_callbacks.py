@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
+
+from grayzone.numerics.checks import Given, Result
 
 # Frames between a method called by a decorated ``fit`` and the caller of ``fit``, for warnings.
 FIT_DEPTH = 5
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import FitCallback
+    from sklearn.callback import with_callbacks as _with_callbacks
 except ImportError:  # before scikit-learn 1.9 there is nobody to report to
     FIT_DEPTH = 4
+    FitCallback = _with_callbacks = None
 
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """An estimator without callbacks."""
+if FitCallback is not None and not TYPE_CHECKING:
+    from sklearn.callback import CallbackSupportMixin
+else:  # scikit-learn has no types, and ``set_callbacks`` is to keep that of the estimator
 
-    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Leave the method as it is."""
-        return method
+    class CallbackSupportMixin:
+        """An estimator that callbacks may listen to."""
+
+        if TYPE_CHECKING:
+
+            def set_callbacks(self, *callbacks: Any) -> Self:
+                """Set callbacks for the estimator."""
 
 
 __all__ = ["FIT_DEPTH", "CallbackSupportMixin", "Report", "fit_progress", "with_callbacks"]
@@ -27,11 +36,19 @@ __all__ = ["FIT_DEPTH", "CallbackSupportMixin", "Report", "fit_progress", "with_
 Report = Callable[..., bool]
 
 
+def with_callbacks(method: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Tear callbacks down after a fit, where scikit-learn has any; types stay as they are."""
+    decorated: Callable[Given, Result] = method
+    if _with_callbacks is not None:
+        decorated = _with_callbacks(method)
+    return decorated
+
+
 @contextmanager
 def fit_progress(
     estimator: Any, task: str, n_tasks: int | None = None, *, X: Any = None, y: Any = None
 ) -> Iterator[Report | None]:
-    """Tell scikit-learn's callbacks how a fit goes on; None where nobody listens.
+    """Report to scikit-learn's callbacks how a fit goes on; None where nobody listens.
 
     Parameters
     ----------
@@ -51,12 +68,12 @@ def fit_progress(
         by which the estimator would predict by now, and with facts (keywords), which callbacks find
         as attributes of that estimator, as ``dual_gap_``; true if the fit should stop.
     """
-    start = getattr(estimator, "_init_callback_context", None)
-    if start is None:
+    if FitCallback is None:
         yield None
         return
-    root = start(max_subtasks=n_tasks)
-    if not getattr(estimator, "_skl_callbacks", None):
+    # scikit-learn documents this method, for all its underscore, for estimators to call
+    root = estimator._init_callback_context(max_subtasks=n_tasks)
+    if not _has_listeners(estimator):
         yield None
         return
     data = {"estimator": estimator, "X": X, "y": y}
@@ -77,3 +94,9 @@ def fit_progress(
 
     yield report
     root.call_on_fit_task_end(**data)
+
+
+def _has_listeners(estimator: Any) -> bool:
+    """Whether callbacks are set; no public name tells, but they are a list of the estimator's."""
+    lists = (value for value in vars(estimator).values() if isinstance(value, list))
+    return any(isinstance(some, FitCallback) for values in lists for some in values[:1])

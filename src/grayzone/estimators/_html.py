@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from grayzone.estimators.facts import facts_of
 from grayzone.numerics.checks import as_numpy
 
 _STYLE = "border-collapse:collapse;margin:.4em 0;font:14px system-ui,sans-serif"
@@ -19,15 +21,27 @@ _MOST_CLASSES = 10
 class FittedSummary:
     """Mixin, before ``BaseEstimator``: adds a table of what a fit found to the HTML repr."""
 
-    def _html_repr(self) -> str:
-        shown: str = super()._html_repr()  # type: ignore[misc]
-        try:
-            check_is_fitted(self)
-        except NotFittedError:
-            return shown
-        rows = "".join(_row(text, value) for text, value in _lines(self))
-        table = f'<table style="{_STYLE}" aria-label="As fitted"><tbody>{rows}</tbody></table>'
-        return shown + table
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """What IPython shows; scikit-learn's configuration may say that there is none."""
+        diagram: Callable[[], str] = super()._repr_html_  # type: ignore[misc]
+        return lambda: diagram() + _table(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in shown:
+            shown["text/html"] += _table(self)
+        return shown
+
+
+def _table(estimator: Any) -> str:
+    """What a fit found, as a table; nothing before there was one."""
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return ""
+    rows = "".join(_row(text, value) for text, value in _lines(estimator))
+    return f'<table style="{_STYLE}" aria-label="As fitted"><tbody>{rows}</tbody></table>'
 
 
 def _row(text: str, value: str) -> str:
@@ -36,8 +50,6 @@ def _row(text: str, value: str) -> str:
 
 
 def _lines(estimator: Any) -> list[tuple[str, str]]:
-    from grayzone.estimators.facts import facts_of
-
     classes = [str(label) for label in as_numpy(estimator.classes_)]
     more = len(classes) - _MOST_CLASSES
     listed = ", ".join(classes[:_MOST_CLASSES]) + (f" and {more} more" if more > 0 else "")

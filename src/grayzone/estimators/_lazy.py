@@ -1,45 +1,56 @@
-"""Predictions for rows in blocks: block by block, or not before they are asked for."""
+"""Predictions for rows in blocks, some not before they are asked for; in the rows' precision."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from array_api_compat import array_namespace
 from sklearn.utils.validation import check_is_fitted
 
 from grayzone.arrays import to_numpy
+from grayzone.numerics.backend import is_single
+from grayzone.numerics.checks import Given, Result
 from grayzone.sources.convert import as_rows, check_numeric, names_of
 from grayzone.sources.dask import is_dask, is_dask_frame
 from grayzone.sources.source import Source
 
 Array = Any
-Method = Callable[[Any, Any], Array]
 
 
-def lazily(method: Method) -> Method:
+def lazily(method: Callable[Given, Result]) -> Callable[Given, Result]:
     """Let a method that predicts take sources of blocks, and arrays and frames of Dask.
 
-    For a source it gives a generator of arrays, one a block; for a Dask array or frame, a Dask
-    array whose chunks are predicted on the workers when it is computed.
+    For a source it returns a generator of arrays, one a block; for a Dask array or frame, a Dask
+    array whose chunks are predicted on the workers when it is computed. Numbers, but not labels,
+    have the precision of the rows; they are computed in double precision.
     """
+    name = method.__name__
+    compute = cast(Callable[[Any, Any], Any], method)
 
     @wraps(method)
     def predicted(self: Any, X: Any) -> Any:
         if not (isinstance(X, Source) or is_dask(X)):
-            return method(self, X)
+            values = compute(self, X)
+            return values if name == "predict" or not is_single(X) else _single(values)
         check_is_fitted(self)
         names = X.feature_names if isinstance(X, Source) else names_of(X)
         n_features = X.n_features if isinstance(X, Source) else int(X.shape[1])
         _check_features(self, names, n_features)
-        call = _Call(_nameless(self), method.__name__)
+        call = _Call(_nameless(self), name)
         if isinstance(X, Source):
             return _by_blocks(call, X)
         return _on_frame(call, X) if is_dask_frame(X) else _on_array(call, X)
 
-    return predicted
+    return cast(Callable[Given, Result], predicted)
+
+
+def _single(values: Array) -> Array:
+    xp = array_namespace(values)
+    return xp.astype(values, xp.float32, copy=False)
 
 
 def _check_features(estimator: Any, names: Array | None, n_features: int) -> None:
@@ -95,7 +106,7 @@ def _by_blocks(call: _Call, source: Source) -> Iterator[Array]:
 
 def _on_array(call: _Call, X: Any) -> Any:
     X = X.rechunk({1: -1})
-    like = call.like(np.float32 if X.dtype == np.float32 else np.float64)
+    like = call.like(_precision(X))
     shape: dict[str, Any] = {"drop_axis": 1}
     if like.ndim == 2:
         shape = {"chunks": (X.chunks[0], (like.shape[1],))}
@@ -104,4 +115,8 @@ def _on_array(call: _Call, X: Any) -> Any:
 
 def _on_frame(call: _Call, X: Any) -> Any:
     check_numeric(X._meta, "X")
-    return X.map_partitions(call, meta=call.like(np.float64)[:0], token=call.label)
+    return X.map_partitions(call, meta=call.like(_precision(X._meta))[:0], token=call.label)
+
+
+def _precision(X: Any) -> Any:
+    return np.float32 if is_single(X) else np.float64

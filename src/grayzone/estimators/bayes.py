@@ -30,20 +30,23 @@ from grayzone.decision.costs import Costs, has_threshold, threshold_of
 from grayzone.estimators._base import labels_at
 from grayzone.estimators._html import FittedSummary
 from grayzone.numerics.backend import is_elsewhere, moved
-from grayzone.numerics.checks import Floats, all_or_nothing, as_numpy
+from grayzone.numerics.checks import Floats, Given, Numbers, Result, all_or_nothing, as_numpy
 from grayzone.sources.open import check_same_place, refuse_blocks
 
 __all__ = ["BayesDecisionClassifier"]
 
 
-def _estimator_has(method: str) -> Callable[[Any], bool]:
-    """Tell `available_if` whether the wrapped estimator, fitted or not, has a method."""
+def _if_estimator_has(
+    method: str,
+) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
+    """Make a method be there if the wrapped estimator, fitted or not, has one of a name."""
 
     def check(self: Any) -> bool:
         getattr(getattr(self, "estimator_", self.estimator), method)
         return True
 
-    return check
+    decorator: Callable[[Callable[Given, Result]], Callable[Given, Result]] = available_if(check)
+    return decorator
 
 
 class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -82,9 +85,9 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         What `predict` can return: the classes and, with `reject_cost`, the label of "undecided".
     cost_matrix_ : ndarray of shape (n_classes, n_classes)
         The costs, ``cost[true, predicted]``.
-    threshold_ : float
-        Decision threshold on the probability of the positive class. Only for two classes without
-        `reject_cost`, and if no error is cheaper than the right decision.
+    threshold_ : float or None
+        Decision threshold on the probability of the positive class; None with more than two
+        classes, with `reject_cost`, or if an error is cheaper than the right decision.
     n_features_in_ : int
         Number of features seen by the classifier, if it tells.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -213,7 +216,7 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
             return fit_params
         return {**fit_params, "sample_weight": sample_weight}
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the action of smallest expected cost for each row.
 
         Parameters
@@ -233,7 +236,7 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         # those of a frozen classifier may be where its labels were, and its data elsewhere
         return labels_at(moved(self.actions_, chosen), chosen)
 
-    def expected_costs(self, X: Any) -> Any:
+    def expected_costs(self, X: Any) -> Numbers:
         """Return the expected cost of every action for each row.
 
         Parameters
@@ -249,8 +252,8 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         proba = self._respond("predict_proba", X, caller="expected_costs")
         return action_costs(proba, self._costs, reject_cost=self._reject_costs)
 
-    @available_if(_estimator_has("predict_proba"))
-    def predict_proba(self, X: Any) -> Any:
+    @_if_estimator_has("predict_proba")
+    def predict_proba(self, X: Any) -> Numbers:
         """Return the wrapped classifier's class probabilities.
 
         Parameters
@@ -265,8 +268,8 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         """
         return self._respond("predict_proba", X, caller="predict_proba")
 
-    @available_if(_estimator_has("predict_log_proba"))
-    def predict_log_proba(self, X: Any) -> Any:
+    @_if_estimator_has("predict_log_proba")
+    def predict_log_proba(self, X: Any) -> Numbers:
         """Return the logarithms of the wrapped classifier's class probabilities.
 
         Parameters
@@ -281,8 +284,8 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         """
         return self._respond("predict_log_proba", X, caller="predict_log_proba")
 
-    @available_if(_estimator_has("decision_function"))
-    def decision_function(self, X: Any) -> Any:
+    @_if_estimator_has("decision_function")
+    def decision_function(self, X: Any) -> Numbers:
         """Return the wrapped classifier's decision function, which knows nothing of costs.
 
         Parameters
@@ -306,7 +309,7 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         return getattr(self.estimator_, method)(X)
 
     @property
-    def classes_(self) -> Any:
+    def classes_(self) -> NDArray[Any]:
         """Class labels."""
         return self._fitted("classes_").classes_
 
@@ -327,17 +330,12 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         return np.asarray(self._costs)
 
     @property
-    def threshold_(self) -> float:
-        """Decision threshold on the probability of the positive class."""
+    def threshold_(self) -> float | None:
+        """Decision threshold on the probability of the positive class; None where there is none."""
         self._fitted("threshold_")
         matrix = self.cost_matrix_
         binary = len(matrix) == 2 and self._reject_costs is None
-        if not (binary and has_threshold(matrix)):
-            raise AttributeError(
-                "threshold_ is defined for two classes, without reject_cost, and with costs by "
-                "which no error is cheaper than the right decision."
-            )
-        return threshold_of(matrix)
+        return threshold_of(matrix) if binary and has_threshold(matrix) else None
 
     def _fitted(self, attribute: str) -> Any:
         """Return the fitted classifier, or say that `attribute` is not there yet."""

@@ -50,7 +50,7 @@ def facts_of(estimator: Any, feature_names: Any = None) -> Facts:
 
 
 def unwrapped(estimator: Any, names: Any = None) -> tuple[Any, Any]:
-    """Give the classifier inside pipelines, searches and calibration, and its feature names."""
+    """Return the classifier inside pipelines, searches and calibration, and its feature names."""
     for layer in _layers(estimator):
         if hasattr(layer, "steps"):
             names = _names(layer, names)
@@ -58,7 +58,7 @@ def unwrapped(estimator: Any, names: Any = None) -> tuple[Any, Any]:
 
 
 def _layers(estimator: Any) -> Iterator[Any]:
-    """Give the estimator, what it is around, and so on."""
+    """Yield the estimator, what it is around, and so on."""
     while True:
         yield estimator
         if hasattr(estimator, "steps"):

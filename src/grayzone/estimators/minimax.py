@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from array_api_compat import array_namespace, device, is_numpy_array
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import brentq, minimize_scalar
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -21,7 +22,14 @@ from grayzone.estimators._base import labels_at, rows_of
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
 from grayzone.numerics.backend import moved
-from grayzone.numerics.checks import all_or_nothing, as_numpy, check_choice, check_number
+from grayzone.numerics.checks import (
+    Floats,
+    Numbers,
+    all_or_nothing,
+    as_numpy,
+    check_choice,
+    check_number,
+)
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.kernels import NAMES, resolve_kernel
 from grayzone.numerics.moments import difference, mean_and_root, triangle
@@ -50,7 +58,12 @@ _RATIOS = np.linspace(-24.0, 24.0, 145)  # logarithms of kappa_x / kappa_y that 
 class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
     """What the minimax machines share: two classes, scores without probabilities, a bound."""
 
-    classes_: Array
+    classes_: NDArray[Any]
+    accuracy_bound_: float
+    held_out_bound_: float
+    intercept_: Floats
+    dual_coef_: Floats
+    n_features_in_: int
 
     def _scores(self, X: Array) -> Array:
         raise NotImplementedError
@@ -64,7 +77,7 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         return validate_data(self, X, reset=False, **self._accepted())
 
     @lazily
-    def decision_function(self, X: Array) -> Array:
+    def decision_function(self, X: Any) -> Numbers:
         """Signed distance from the threshold, in units of the distance of the class means.
 
         Parameters
@@ -81,7 +94,7 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         return self._scores(self._checked(X, "decision_function"))
 
     @lazily
-    def predict(self, X: Array) -> Array:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Decide by the sign of the scores.
 
         Parameters
@@ -226,6 +239,11 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
     True
     """
 
+    coef_: Floats
+    class_bounds_: Floats
+    cost_matrix_: Floats
+    kkt_residual_: float
+
     def __init__(
         self,
         *,
@@ -250,7 +268,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         self.random_state = random_state
 
     @all_or_nothing
-    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the machine.
 
         Parameters

@@ -19,7 +19,13 @@ from grayzone.estimators._callbacks import (
 )
 from grayzone.estimators.minimax import INSTEAD_OF_BLOCKS, MinimaxClassifier, check_two_rows_each
 from grayzone.numerics.backend import is_elsewhere
-from grayzone.numerics.checks import all_or_nothing, check_choice, check_integer, check_number
+from grayzone.numerics.checks import (
+    Floats,
+    all_or_nothing,
+    check_choice,
+    check_integer,
+    check_number,
+)
 from grayzone.numerics.moments import ROUNDING
 from grayzone.numerics.threads import own_threads, split
 from grayzone.solvers.minimax.direction import bound_of
@@ -129,6 +135,13 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
     (True, True)
     """
 
+    bases_: Floats
+    gammas_: Floats
+    feature_weights_: Floats
+    bound_path_: Floats
+    held_out_path_: Floats
+    n_iter_: int
+
     def __init__(
         self,
         n_bases: int = 50,
@@ -156,7 +169,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the machine; on any error or interruption the estimator stays as it was.
 
         Parameters

@@ -1,6 +1,6 @@
 """What decisions cost, and how far probabilities can be trusted inside the gray zone.
 
-`expected_cost` and `selective_risk` judge decisions, abstentions included; `zone_log_loss` and
+`expected_cost` and `selective_risk` judge decisions, "undecided" included; `zone_log_loss` and
 `zone_calibration_error` judge probabilities where they matter, inside the zone around the
 decision threshold; `cost_curve` and `risk_coverage_curve` are the curves behind the displays of
 the same names.

@@ -40,7 +40,7 @@ class RiskCoverageCurve(NamedTuple):
     risk : ndarray
         Mean cost of the rows decided.
     reject_cost : ndarray
-        The smallest cost of abstention at which so many rows are decided.
+        The smallest cost of staying undecided at which so many rows are decided.
     """
 
     coverage: Floats
@@ -123,7 +123,8 @@ def risk_coverage_curve(
     r"""Return the risk on decided rows for every share of rows that Bayes' rule can decide.
 
     A row is decided when the expected cost of its best decision,
-    :math:`\min_j \sum_i p_i \mathrm{cost}[i, j]`, does not exceed the cost of abstention.
+    :math:`\min_j \sum_i p_i \mathrm{cost}[i, j]`, does not exceed that of staying
+    undecided.
     Letting the latter grow from zero decides the rows one after the other, the safest first.
 
     Parameters
@@ -144,7 +145,7 @@ def risk_coverage_curve(
     -------
     curve : RiskCoverageCurve
         The named tuple ``(coverage, risk, reject_cost)``, by increasing coverage: with
-        ``reject_cost[k]`` as the cost of abstention, the share ``coverage[k]`` of the rows is
+        ``reject_cost[k]`` as that of staying undecided, the share ``coverage[k]`` of the rows is
         decided at a mean cost of ``risk[k]``.
 
     See Also

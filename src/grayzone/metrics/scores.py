@@ -141,7 +141,7 @@ def make_cost_scorer(
     labels : array-like of shape (n_classes,), default=None
         The classes, in the order of an array of costs; needed if a fold may lack one of them.
     reject_cost : float, mapping or array-like of shape (n_classes,), default=None
-        Cost of a row left undecided; needed if the estimator abstains.
+        Cost of a row left undecided; needed if the estimator leaves rows undecided.
     undecided_label : "auto", str or number, default="auto"
         Label of undecided rows.
 
@@ -207,7 +207,7 @@ def selective_risk(
 
     See Also
     --------
-    risk_coverage_curve : Risk against coverage for all costs of abstention.
+    risk_coverage_curve : Risk against coverage for all costs of staying undecided.
 
     Examples
     --------

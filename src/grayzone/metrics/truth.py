@@ -72,13 +72,13 @@ def read_decisions(
     predicted = as_labels(y_pred, "y_pred")
     true = _true_labels(y_true, len(predicted), "y_pred")
     known = _known_labels(true, labels, costs)
-    abstains = _undecided(predicted, known, undecided_label, reject_cost)
+    undecided = _undecided(predicted, known, undecided_label, reject_cost)
     if labels is None and not isinstance(costs, Mapping):
-        known = _merge(known, predicted[~abstains], "y_pred")
+        known = _merge(known, predicted[~undecided], "y_pred")
     # Undecided rows stand for any class here: their cost is not looked up.
-    stated = np.where(abstains, true, predicted) if np.any(abstains) else predicted
+    stated = np.where(undecided, true, predicted) if np.any(undecided) else predicted
     truth = _truth(true, known, sample_weight)
-    return truth, encode_labels(stated, known, "y_pred"), ~abstains
+    return truth, encode_labels(stated, known, "y_pred"), ~undecided
 
 
 def read_probabilities(
@@ -161,12 +161,12 @@ def _merge(known: NDArray[Any], more: NDArray[Any], name: str) -> NDArray[Any]:
 def _undecided(
     predicted: NDArray[Any], known: NDArray[Any], undecided_label: Any, reject_cost: Any
 ) -> Flags:
-    """Tell which predictions are abstentions."""
+    """Return which predictions are "undecided"."""
     nobody = np.zeros(len(predicted), dtype=bool)
     try:
         label = undecided_value(known, undecided_label)
     except ValueError:
-        # The default label may be a class (say -1 and 1) where nobody thinks of abstaining.
+        # The default label may be a class (say -1 and 1) where nobody thinks of staying undecided.
         if reject_cost is None and is_auto(undecided_label):
             return nobody
         raise

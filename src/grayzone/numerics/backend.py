@@ -11,13 +11,13 @@ from sklearn import get_config
 
 from grayzone.numerics.checks import as_numpy
 
-__all__ = ["is_elsewhere", "moved"]
+__all__ = ["is_elsewhere", "is_single", "moved"]
 
 Array = Any
 
 
 def is_elsewhere(X: Any) -> bool:
-    """Tell whether X is an array that is to stay in its own library, on its own device.
+    """Whether X is an array that is to stay in its own library, on its own device.
 
     So it is under scikit-learn's ``array_api_dispatch``; without it such arrays become NumPy's.
     """
@@ -25,8 +25,15 @@ def is_elsewhere(X: Any) -> bool:
     return dispatched and is_array_api_obj(X) and not is_numpy_array(X)
 
 
+def is_single(X: Any) -> bool:
+    """Whether an array, a sparse matrix or all columns of a frame are in single precision."""
+    dtypes = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", []))
+    # "float32", "torch.float32" or, of frames, "Float32"
+    return bool(dtypes) and all(str(dtype).lower().endswith("float32") for dtype in dtypes)
+
+
 def moved(values: Any, like: Array) -> Array:
-    """Give numbers as an array in the library and on the device of another."""
+    """Return numbers as an array in the library and on the device of another."""
     if is_numpy_array(like):
         return as_numpy(values)
     xp, place = array_namespace(like), device(like)

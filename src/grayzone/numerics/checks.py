@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 from array_api_compat import (
@@ -25,22 +25,26 @@ from sklearn.utils.class_weight import compute_class_weight
 
 Array = Any  # an array of any library that follows the array API standard
 Floats = NDArray[np.float64]
+Numbers = NDArray[np.floating[Any]]  # predictions: single or double precision
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
-def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+def all_or_nothing(fit: Callable[Given, Result]) -> Callable[Given, Result]:
     """Make a fit that fails or is interrupted leave its estimator as it was."""
+    unguarded: Callable[..., Any] = fit
 
     @wraps(fit)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = vars(self).copy()
         try:
-            return fit(self, *args, **kwargs)
+            return unguarded(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
             raise
 
-    return guarded
+    return cast(Callable[Given, Result], guarded)
 
 
 # ------------------------------------------------------------------------------------------
@@ -49,12 +53,12 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_real(value: Any) -> bool:
-    """Tell whether a value is a number, not a flag."""
+    """Whether a value is a number, not a flag."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_auto(value: Any) -> bool:
-    """Tell whether a value is the word "auto", also where it may be an array."""
+    """Whether a value is the word "auto", also where it may be an array."""
     return isinstance(value, str) and value == "auto"
 
 
@@ -174,12 +178,12 @@ def encode_labels(values: NDArray[Any], labels: NDArray[Any], name: str) -> NDAr
 
 
 def is_numeric_label(label: Any) -> bool:
-    """Tell whether one label is a number; flags are labels, too."""
+    """Whether one label is a number; flags are labels, too."""
     return isinstance(label, (Real, np.bool_))
 
 
 def is_text(labels: NDArray[Any]) -> bool:
-    """Tell whether labels that passed `as_labels` are strings; otherwise they are numbers."""
+    """Whether labels that passed `as_labels` are strings; otherwise they are numbers."""
     return labels.dtype.kind in "UT"
 
 
@@ -237,7 +241,7 @@ def check_weights(sample_weight: Any, n_samples: int) -> Floats:
 def row_weights(
     sample_weight: Any, class_weight: Any, classes: NDArray[Any], codes: NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """Check and give the sample weights, and their product with the class weights."""
+    """Check and return the sample weights, and their product with the class weights."""
     weights = check_weights(sample_weight, codes.shape[0])
     if class_weight is None:
         return weights, weights

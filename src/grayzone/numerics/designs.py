@@ -64,7 +64,7 @@ class Design(ABC):
     def blocks(
         self, start: int = 0, stop: int | None = None, copies: int = 1
     ) -> Iterator[tuple[int, int]]:
-        """Give the consecutive row ranges that make up rows start to stop.
+        """Return the consecutive row ranges that make up rows start to stop.
 
         Work that holds several copies of a block takes shorter ones.
         """

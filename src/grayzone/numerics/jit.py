@@ -105,7 +105,7 @@ def _first_of_pair(
 def _second_of_pair(
     pull: Array, K: Array, i: int, base: Array, low: Array, top: float, C: float
 ) -> int:
-    """Give the partner of row i that promises the largest decrease; i itself if none does."""
+    """Return the partner of row i that promises the largest decrease; i itself if none does."""
     n = pull.shape[0]
     best, chunk = 0.0, 0
     for start in range(0, n, _CHUNK):

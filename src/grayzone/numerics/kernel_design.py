@@ -136,7 +136,7 @@ class KernelDesign(Design):
         )
 
     def keeping(self) -> KernelDesign:
-        """Give the same design, which keeps its kernel values where they fit."""
+        """Return the same design, which keeps its kernel values where they fit."""
         memo = {} if self.memo is None else self.memo
         if "keeping" not in memo:
             memo["keeping"] = KernelDesign(

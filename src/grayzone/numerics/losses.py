@@ -121,7 +121,7 @@ class TruncatedLogistic:
         return xp.where(xp.isfinite(self.floor), self.floor, 0.0)
 
     def take(self, rows: Array) -> TruncatedLogistic:
-        """Give the loss of these rows."""
+        """Return the loss of these rows."""
         return TruncatedLogistic(self.floor[rows])
 
     def value(self, u: Array) -> Array:
@@ -297,7 +297,7 @@ class Ramp:
         return self.convex.value(array_namespace(u).minimum(u, self.ceiling))
 
     def given_up(self, u: Array) -> Array:
-        """Tell which rows lie beyond the ceiling, where nothing pulls any more."""
+        """Return which rows lie beyond the ceiling, where nothing pulls any more."""
         return u > self.ceiling
 
     def slope(self, u: Array) -> Array:

@@ -55,7 +55,7 @@ class SignedMargin:
         return xp.astype(self.y > 0, xp.int64)
 
     def take(self, rows: Array) -> SignedMargin:
-        """Give the map of these rows."""
+        """Return the map of these rows."""
         return SignedMargin(self.y[rows])
 
     def margin(self, scores: Array) -> Array:
@@ -154,7 +154,7 @@ class SoftmaxMargin:
         return xp.argmax(xp.astype(self.own, xp.int8), axis=1)
 
     def take(self, rows: Array) -> SoftmaxMargin:
-        """Give the map of these rows."""
+        """Return the map of these rows."""
         if isinstance(rows, slice):
             return SoftmaxMargin(self.own[rows, :])
         return SoftmaxMargin(array_namespace(self.own).take(self.own, rows, axis=0))
@@ -279,7 +279,7 @@ class ReferenceMargin:
         return self._softmax.codes
 
     def take(self, rows: Array) -> ReferenceMargin:
-        """Give the map of these rows."""
+        """Return the map of these rows."""
         return ReferenceMargin(self._softmax.take(rows).own)
 
     def _all(self, scores: Array) -> Array:

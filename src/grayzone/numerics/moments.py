@@ -50,7 +50,7 @@ def mean_and_root(X: Array, weight: Array) -> tuple[Array, Array]:
 
 
 def triangle(A: Array) -> Array:
-    """Give a root R of A'A, by QR factors: as many rows as A has, and no more than columns."""
+    """Return a root R of A'A, by QR factors: as many rows as A has, and no more than columns."""
     if is_numpy_array(A):
         return qr(A, mode="r", check_finite=False)[0][: A.shape[1]]
     # the standard has no way to ask for R alone

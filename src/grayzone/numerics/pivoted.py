@@ -19,7 +19,7 @@ _BLOCK_COLUMNS = 128
 
 
 def pivoted_columns(K: Array, least: float) -> tuple[Array, Array]:
-    """Give L with LL' = K up to a diagonal of ``least``, and the rows where L is triangular.
+    """Return L with LL' = K up to a diagonal of ``least``, and the rows where L is triangular.
 
     The same factor as that of ``pivoted_factor``. K is overwritten by what is left of it. The
     numbers of the rows, of which each costs a scalar, are NumPy's.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,6 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Show the page in a frame of its own, so that styles do not mix."""
-        from html import escape
-
         page = escape(self.html, quote=True)
         style = "width:100%;height:45em;border:0"
         return f'<iframe title="Report" srcdoc="{page}" style="{style}"></iframe>'

@@ -38,7 +38,7 @@ def _asset(name: str) -> str:
 
 
 def render(summary: Summary) -> str:
-    """Give the page."""
+    """Return the page."""
     charts = charts_of(summary)
     shown = {key: summary[key] for key in ("binary", "costs")}
     data = _script_json({**shown, "charts": charts})

@@ -29,7 +29,7 @@ def open_parquet(
     *,
     block_rows: int | None = None,
 ) -> ArrowSource:
-    """Give ``fit`` and ``predict`` the rows of Parquet or Arrow files, without loading them.
+    """Rows of Parquet or Arrow files, for ``fit`` and ``predict``, without loading them.
 
     Files are read by their row groups, large ones in parts; a few blocks of rows are in memory at a
     time, whatever the number of rows is. Every step of a fit reads the files once; they must

@@ -16,7 +16,7 @@ Batch = tuple[Any, ...]
 
 
 def from_batches(make_iterator: Callable[[], Iterable[Batch]]) -> BatchSource:
-    """Give ``fit`` and ``predict`` rows that some iterator yields, batch by batch.
+    """Rows that some iterator yields, batch by batch, for ``fit`` and ``predict``.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def _parts(batch: Any, number: int) -> Batch:
 
 
 def _is_empty(X: Any) -> bool:
-    """Tell whether a batch has no rows; its columns may have any type then."""
+    """Whether a batch has no rows; its columns may have any type then."""
     return np.shape(X)[:1] == (0,)
 
 

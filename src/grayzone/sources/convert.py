@@ -18,14 +18,14 @@ _ENTRIES = 2**21
 
 
 def rows_of_a_block(block_rows: Any, n_features: int) -> int:
-    """Give the number of rows asked for, or one that suits the number of features."""
+    """Return the number of rows asked for, or one that suits the number of features."""
     if block_rows is not None:
         return check_integer("block_rows", block_rows, least=1)
     return max(1, _ENTRIES // max(1, n_features))
 
 
 def as_block(X: Any, y: Any, weight: Any, first: int, what: str) -> Block:
-    """Give a block of NumPy or CSR rows; ``what`` is what errors call the data.
+    """Return a block of NumPy or CSR rows; ``what`` is what errors call the data.
 
     Labels, weights and values are looked at when a fit begins, not here.
     """
@@ -39,7 +39,7 @@ def as_block(X: Any, y: Any, weight: Any, first: int, what: str) -> Block:
 
 
 def as_rows(X: Any, what: str) -> Array:
-    """Give rows in single or double precision; other numbers become double precision."""
+    """Return rows in single or double precision; other numbers become double precision."""
     if sp.issparse(X):
         return _floating(X.tocsr(), what)
     if hasattr(X, "columns"):
@@ -70,7 +70,7 @@ def _frame(X: Any, what: str) -> Array:
 
 
 def is_pandas(X: Any) -> bool:
-    """Tell whether a frame is pandas' own."""
+    """Whether a frame is pandas' own."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(X, pandas.DataFrame)
 

@@ -26,7 +26,7 @@ _ATTEMPTS = 3  # of a reduction whose workers die
 
 
 def dask_source(X: Any, y: Any, sample_weight: Any) -> DaskSource | None:
-    """Give the source of a Dask array or frame; None for anything else."""
+    """Return the source of a Dask array or frame; None for anything else."""
     if not is_dask(X):
         if is_of_dask(X):
             raise ValueError(
@@ -39,24 +39,24 @@ def dask_source(X: Any, y: Any, sample_weight: Any) -> DaskSource | None:
 
 
 def is_dask(X: Any) -> bool:
-    """Tell whether X is an array or a frame of Dask; imports nothing."""
+    """Whether X is an array or a frame of Dask; imports nothing."""
     return is_dask_array(X) or is_dask_frame(X)
 
 
 def is_of_dask(X: Any) -> bool:
-    """Tell whether X is anything that Dask computes: also a series, a bag, a delayed object."""
+    """Whether X is anything that Dask computes: also a series, a bag, a delayed object."""
     base = sys.modules.get("dask.base")
     return base is not None and bool(base.is_dask_collection(X))
 
 
 def is_dask_array(X: Any) -> bool:
-    """Tell whether X is an array of Dask."""
+    """Whether X is an array of Dask."""
     arrays = sys.modules.get("dask.array")
     return arrays is not None and isinstance(X, arrays.Array)
 
 
 def is_dask_frame(X: Any) -> bool:
-    """Tell whether X is a data frame of Dask."""
+    """Whether X is a data frame of Dask."""
     frames = sys.modules.get("dask.dataframe")
     return frames is not None and isinstance(X, frames.DataFrame)
 
@@ -304,7 +304,7 @@ class _Column:
         self.pieces = da.concatenate(arrays).rechunk((tuple(sizes),)).to_delayed().tolist()
 
     def cut(self, sizes: list[int]) -> list[Any]:
-        """Give the pieces; those of arrays in memory are sent to the cluster once, and kept."""
+        """Return the pieces; those of arrays in memory are sent to the cluster once, and kept."""
         if self.pieces is not None:
             return self.pieces
         if self.values is None or np.ndim(self.values) == 0:

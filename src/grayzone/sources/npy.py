@@ -26,7 +26,7 @@ Array = Any
 def open_npy(
     X: Any, y: Any = None, sample_weight: Any = None, *, block_rows: int | None = None
 ) -> NpySource:
-    """Give ``fit`` and ``predict`` the rows of ``.npy`` files, without loading them.
+    """Rows of ``.npy`` files, for ``fit`` and ``predict``, without loading them.
 
     A few blocks of rows are in memory at a time, whatever the number of rows is. Every step of
     a fit reads the files once, from the first row to the last; they must not change meanwhile.

@@ -59,7 +59,7 @@ def open_rows(
 
 
 def given_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Source | None:
-    """Give the source of blocks that a fit was given, or None for rows in memory.
+    """Return the source of blocks that a fit was given, or None for rows in memory.
 
     Sets ``n_features_in_`` and, where there are names, ``feature_names_in_``.
     """
@@ -75,7 +75,7 @@ def given_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Source |
 
 
 def in_blocks(X: Any) -> bool:
-    """Tell whether rows come in blocks: from a source, or from Dask."""
+    """Whether rows come in blocks: from a source, or from Dask."""
     return isinstance(X, Source) or is_of_dask(X)
 
 

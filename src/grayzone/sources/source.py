@@ -46,7 +46,7 @@ class Source(ABC):
         """Read the blocks from the first to the last; empty ones are not given to tasks."""
 
     def like(self) -> Array:
-        """Give an array of the kind that sums are to be."""
+        """Return an array of the kind that sums are to be."""
         return np.empty(0)
 
     def reduce(self, task: Task) -> Sums:

@@ -107,7 +107,8 @@ def pytest_collection_modifyitems(items):
         first = (file, name) not in seen
         seen.add((file, name))
         whole = any(re.search(pattern, item.nodeid) for pattern in EVERY_CASE)
-        heavy = file in NOT_QUICK or name in HEAVY.get(file, "").split()
+        real = "data_dir" in getattr(item, "fixturenames", ())  # data sets, some of them large
+        heavy = real or file in NOT_QUICK or name in HEAVY.get(file, "").split()
         apart = any(item.get_closest_marker(kind) for kind in kinds)
         if (first or whole) and not heavy and not apart:
             item.add_marker("quick")

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from array_api_compat import array_namespace, is_numpy_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import check_scoring
@@ -16,7 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from grayzone.estimators._callbacks import fit_progress
 from grayzone.metrics import expected_cost
-from grayzone.numerics.checks import as_numpy, check_integer, is_real
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import as_numpy, check_integer, check_weights, is_real
+from grayzone.sources.labelled import Labelled, label
+from grayzone.sources.source import HeldSource
 
 Array = Any
 Scorer = Callable[..., Any]
@@ -26,22 +31,49 @@ _ROUNDING = 1e-12
 
 
 class FoldedRows(NamedTuple):
-    """Data to be split into folds."""
+    """Rows to be split into folds, where they are held; labels and weights are NumPy's."""
 
     X: Array
     y: Array
     weight: Array | None
     pairwise: bool  # columns of X are rows, too
 
+    @classmethod
+    def of(cls, labelled: Labelled, pairwise: bool) -> FoldedRows:
+        """Return the rows that a fit was given."""
+        assert isinstance(labelled.source, HeldSource)
+        X, y, weight, _ = labelled.source.block
+        if weight is not None:
+            weight = check_weights(weight, int(X.shape[0]))
+        return cls(X, as_numpy(y), weight, pairwise)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the rows are an array of another library."""
+        return not (is_numpy_array(self.X) or sp.issparse(self.X))
+
+    def features(self, rows: Array, centres: Array) -> Array:
+        """Return features of rows; of a precomputed kernel, its values with the centres."""
+        if not self.elsewhere:
+            return self.X[np.ix_(rows, centres)] if self.pairwise else self.X[rows]
+        xp = array_namespace(self.X)
+        taken = xp.take(self.X, moved(rows, self.X), axis=0)
+        return xp.take(taken, moved(centres, self.X), axis=1) if self.pairwise else taken
+
     def take(self, rows: Array, centres: Array) -> tuple[Array, Array, Array | None]:
-        """Return X, y and weights of rows; ``centres`` are the training rows."""
-        X = self.X[np.ix_(rows, centres)] if self.pairwise else self.X[rows]
-        return X, self.y[rows], None if self.weight is None else self.weight[rows]
+        """Return features, labels and weights of rows; ``centres`` are the training rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return self.features(rows, centres), self.y[rows], weight
+
+    def labelled(self, rows: Array, class_weight: Any) -> Labelled:
+        """Return rows as a fit is given them."""
+        return label(HeldSource(*self.take(rows, rows)), class_weight)
 
     def folds(self, cv: Any) -> list[tuple[Array, Array]]:
         """Row numbers of the training and the held-out rows of each fold, checked."""
         everything = np.arange(len(self.y))
-        splits = check_cv(cv, self.y, classifier=True).split(self.X, self.y)
+        X = np.empty((len(self.y), 0)) if self.elsewhere else self.X
+        splits = check_cv(cv, self.y, classifier=True).split(X, self.y)
         folds = [(everything[train], everything[test]) for train, test in splits]
         if not folds:
             raise ValueError(f"cv must give at least one fold; got {cv!r}.")
@@ -149,11 +181,36 @@ def take_over(search: BaseEstimator, model: BaseEstimator) -> None:
             setattr(search, name, value)
 
 
-def check_refitted(search: Any, chosen: str) -> None:
-    """Check that an estimator has chosen, and has then been fitted to all rows."""
-    check_is_fitted(search, "scores_")
-    if "dual_coef_" not in vars(search):
-        raise NotFittedError(
-            f"This {type(search).__name__} has refit=False: it chose {chosen}, but fitted no model "
-            "to predict with."
-        )
+class Searched:
+    """An estimator that has chosen parameters by cross-validation; before its base classes."""
+
+    scoring: Any
+    _chosen: str  # names of the attributes that say what was chosen
+
+    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+        """Score of the decisions or probabilities, by ``scoring``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+        y : array-like of shape (n_samples,)
+            True labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        score : float
+            By default the negative expected cost: greater is better.
+        """
+        return scored(scorer_of(self), self, X, y, sample_weight)
+
+    def _check_fitted(self) -> None:
+        """Check that an estimator has chosen, and has then been fitted to all rows."""
+        check_is_fitted(self, "scores_")
+        if "dual_coef_" not in vars(self):
+            raise NotFittedError(
+                f"This {type(self).__name__} has refit=False: it chose {self._chosen}, but fitted "
+                "no model to predict with."
+            )

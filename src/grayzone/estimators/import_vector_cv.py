@@ -16,9 +16,9 @@ from grayzone.estimators._callbacks import CallbackSupportMixin, with_callbacks
 from grayzone.estimators._search import (
     FoldedRows,
     Scorer,
+    Searched,
     best_places,
     check_cs,
-    check_refitted,
     on_folds,
     scored,
     scorer_of,
@@ -37,7 +37,7 @@ from grayzone.sources.split import check_fraction, split_rows
 Array = Any
 
 
-class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
+class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
     r"""Import vector machine with C chosen on held-out rows, along one path of import points.
 
     Steps (C1) to (C5) of Zhu & Hastie [1]_: from the strongest penalty on, points are added until
@@ -212,6 +212,8 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
 
+    _chosen = "C_"
+
     @all_or_nothing
     @with_callbacks
     def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
@@ -289,28 +291,6 @@ class ImportVectorMachineCV(CallbackSupportMixin, FunctionClassifier):
         """Training rows that span f, in the order they were chosen."""
         self._check_fitted()
         return self._vectors
-
-    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
-        """Score of the decisions or probabilities, by ``scoring``.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-        y : array-like of shape (n_samples,)
-            True labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row.
-
-        Returns
-        -------
-        score : float
-            By default the negative expected cost: greater is better.
-        """
-        return scored(scorer_of(self), self, X, y, sample_weight)
-
-    def _check_fitted(self) -> None:
-        check_refitted(self, "C_")
 
 
 class _Walk(NamedTuple):

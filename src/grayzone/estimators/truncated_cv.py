@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
-from array_api_compat import array_namespace, is_numpy_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
@@ -19,9 +17,9 @@ from grayzone.estimators._callbacks import FIT_DEPTH, CallbackSupportMixin, with
 from grayzone.estimators._search import (
     FoldedRows,
     Scorer,
+    Searched,
     best_places,
     check_cs,
-    check_refitted,
     on_folds,
     scored,
     scorer_of,
@@ -30,15 +28,14 @@ from grayzone.estimators._search import (
 )
 from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.numerics.backend import moved
-from grayzone.numerics.checks import all_or_nothing, as_numpy, check_weights
+from grayzone.numerics.checks import all_or_nothing, as_numpy
 from grayzone.numerics.kernels import Kernel
 from grayzone.solvers import Solution
 from grayzone.solvers.kernel.choose import kernel_for
 from grayzone.solvers.kernel.device_matrix import KernelValues
 from grayzone.solvers.kernel.device_path import fit_path
-from grayzone.sources.labelled import Labelled, label
+from grayzone.sources.labelled import Labelled
 from grayzone.sources.open import open_rows, refuse_blocks
-from grayzone.sources.source import HeldSource
 
 Array = Any
 
@@ -46,7 +43,7 @@ Array = Any
 _WORTH_A_START = 2000
 
 
-class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifier):
+class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVectorClassifier):
     r"""Truncated logistic regression with C and the zone chosen by cross-validation.
 
     In each fold the data, and the kernel values, are prepared once; then every pair of a C and a
@@ -209,6 +206,8 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
         self.max_iter = max_iter
         self.random_state = random_state
 
+    _chosen = "C_ and best_zone_"
+
     @all_or_nothing
     @with_callbacks
     def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
@@ -249,7 +248,7 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
             **self._accepted(),
         )
         widths = grid.widths(labelled)
-        data = _Data.of(labelled, self.kernel == "precomputed")
+        data = FoldedRows.of(labelled, self.kernel == "precomputed")
         folds = data.folds(self.cv)
         known = _plain_fits(grid, scorer, data, folds, labelled)
         work = partial(_walk_fold, grid, scorer, data)
@@ -292,28 +291,6 @@ class TruncatedLogisticRegressionCV(CallbackSupportMixin, SupportVectorClassifie
             stacklevel=FIT_DEPTH,
         )
 
-    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
-        """Score of the decisions or probabilities, by ``scoring``.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-        y : array-like of shape (n_samples,)
-            True labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row.
-
-        Returns
-        -------
-        score : float
-            By default the negative expected cost: greater is better.
-        """
-        return scored(scorer_of(self), self, X, y, sample_weight)
-
-    def _check_fitted(self) -> None:
-        check_refitted(self, "C_ and best_zone_")
-
 
 class _Grid(NamedTuple):
     """Values of C and zones, and the parameters that all fits share."""
@@ -353,51 +330,6 @@ class _Path(NamedTuple):
     n_failed: int
 
 
-class _Data(NamedTuple):
-    """Rows to be folded, where they are held; labels and weights are NumPy's."""
-
-    X: Array
-    y: Array
-    weight: Array | None
-    pairwise: bool  # columns of X are rows, too
-
-    @classmethod
-    def of(cls, labelled: Labelled, pairwise: bool) -> _Data:
-        """Take the rows that a fit was given."""
-        assert isinstance(labelled.source, HeldSource)
-        X, y, weight, _ = labelled.source.block
-        if weight is not None:
-            weight = check_weights(weight, int(X.shape[0]))
-        return cls(X, as_numpy(y), weight, pairwise)
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether the rows are an array of another library."""
-        return not (is_numpy_array(self.X) or sp.issparse(self.X))
-
-    def folds(self, cv: Any) -> list[tuple[Array, Array]]:
-        """Row numbers of the training and the held-out rows of each fold, checked."""
-        X = np.empty((self.y.shape[0], 0)) if self.elsewhere else self.X
-        return FoldedRows(X, self.y, self.weight, self.pairwise).folds(cv)
-
-    def features(self, rows: Array, centres: Array) -> Array:
-        """Features of rows; of a precomputed kernel, its values with the centres."""
-        if not self.elsewhere:
-            return self.X[np.ix_(rows, centres)] if self.pairwise else self.X[rows]
-        xp = array_namespace(self.X)
-        taken = xp.take(self.X, moved(rows, self.X), axis=0)
-        return xp.take(taken, moved(centres, self.X), axis=1) if self.pairwise else taken
-
-    def weight_of(self, rows: Array) -> Array | None:
-        """Weights of rows, where there are some."""
-        return None if self.weight is None else self.weight[rows]
-
-    def labelled(self, rows: Array, class_weight: Any) -> Labelled:
-        """Rows as a fit is given them."""
-        source = HeldSource(self.features(rows, rows), self.y[rows], self.weight_of(rows))
-        return label(source, class_weight)
-
-
 class _Judged(ClassifierMixin, BaseEstimator):
     """A model of which all that is left are its scores of the rows that it is judged by."""
 
@@ -415,11 +347,12 @@ class _Judged(ClassifierMixin, BaseEstimator):
         return self.classes_[bayes_decision(self.predict_proba(X), self.cost_matrix_)]
 
 
-def _judge(scorer: Scorer, data: _Data, test: Array, scores: Array, model: Any) -> float:
+def _judge(scorer: Scorer, data: FoldedRows, test: Array, scores: Array, model: Any) -> float:
     """Score of the decisions that scores on a device lead to: scorers are NumPy's."""
     judged = _Judged(as_numpy(scores), np.unique(data.y), as_numpy(model.cost_matrix_))
     nothing = np.empty((test.size, 0))
-    return scored(scorer, judged, nothing, data.y[test], data.weight_of(test))
+    weight = None if data.weight is None else data.weight[test]
+    return scored(scorer, judged, nothing, data.y[test], weight)
 
 
 # Rows to fit to, and rows that are held out.
@@ -429,11 +362,11 @@ _Known = dict[tuple[int, int], tuple[float, int, bool]]
 
 
 def _walk_fold(
-    grid: _Grid, scorer: Scorer, data: _Data, train: Array, test: Array, known: _Known
+    grid: _Grid, scorer: Scorer, data: FoldedRows, train: Array, test: Array, known: _Known
 ) -> _Path:
     """Fit all pairs to the training rows of one fold, and score them on the others."""
     labelled = data.labelled(train, grid.shared["class_weight"])
-    held_out = data.features(test, train)
+    held_out, y, weight = data.take(test, train)
     order = np.argsort(grid.Cs, kind="stable")
     shape = len(grid.zones), grid.Cs.size
     results, first_of, coef = dict(known), dict[tuple[float, ...], int](), dict[int, Array]()
@@ -452,7 +385,7 @@ def _walk_fold(
             if data.elsewhere:
                 score = _judge(scorer, data, test, model._scores(held_out, "predict"), model)
             else:
-                score = scored(scorer, model, held_out, data.y[test], data.weight_of(test))
+                score = scored(scorer, model, held_out, y, weight)
             results[zone, C] = score, model.n_iter_, solution.status.fine
     path = _Path(np.empty(shape), np.empty(shape, dtype=int), 0)
     for place, (score, n_iter, _) in results.items():
@@ -478,7 +411,7 @@ def _fit_from(
 
 
 def _plain_fits(
-    grid: _Grid, scorer: Scorer, data: _Data, folds: list[_Fold], whole: Labelled
+    grid: _Grid, scorer: Scorer, data: FoldedRows, folds: list[_Fold], whole: Labelled
 ) -> list[_Known]:
     """Fit what can be fitted at once: folds and penalties of two classes share a kernel matrix.
 
@@ -507,7 +440,7 @@ def _plain_fits(
 def _fit_at_once(
     grid: _Grid,
     scorer: Scorer,
-    data: _Data,
+    data: FoldedRows,
     folds: list[_Fold],
     values: KernelValues,
     members: dict[int, Labelled],

@@ -62,6 +62,11 @@ SLOW = {
 
 # Tests whose first case takes more than .3 seconds: not in `-m quick`.
 HEAVY = {
+    "tests/benchmarks/test_benchmark_data.py": """
+        test_bank_marketing_has_numbers_and_indicators test_covtype_in_order
+        test_ijcnn1_in_order test_mnist_is_scaled_and_complete
+        test_thinned_sets_are_as_unbalanced_as_asked_for
+    """,
     "src/grayzone/displays/bound_path.py": """
         grayzone.displays.bound_path.BoundPathDisplay
     """,
@@ -88,6 +93,7 @@ HEAVY = {
         test_what_needs_a_gpu_is_left_out_where_there_is_none
     """,
     "tests/cli/test_cli.py": """
+        test_auto_says_what_was_left_out
         test_every_candidate_with_three_classes_and_abstention
         test_a_full_disk_keeps_earlier_decisions test_a_full_disk_leaves_nothing_behind
         test_a_later_format_is_named test_a_model_of_one_kind_of_table_decides_on_another
@@ -150,6 +156,7 @@ HEAVY = {
         test_weights_can_be_routed
     """,
     "tests/estimators/test_kernel_fit.py": """
+        test_predictions_do_not_form_the_kernel_matrix
         test_cache_size_of_many_classes test_many_classes_and_rows_without_a_hessian
         test_predictions_by_blocks_are_those_by_row test_ramp_of_three_classes
     """,

@@ -85,6 +85,10 @@ class Rows:
     def _fresh(self) -> dict[str, tuple[Any, Any]] | None:
         return None if self.memory is None else {}
 
+    def remembering(self) -> Rows:
+        """Return the rows with a memory: those of a stream for as long as a task works on them."""
+        return self if self.memory is not None else replace(self, X=self.design().X, memory={})
+
     def state(self, name: str, token: Any, make: Callable[[], Any]) -> Any:
         """Return what ``make`` computes, from memory where it was computed for the same token.
 
@@ -95,6 +99,8 @@ class Rows:
             return make()
         known = self.memory.get(name)
         if known is None or known[0] is not token:
+            del known
+            self.memory.pop(name, None)  # gone before there is another
             known = self.memory[name] = token, make()
         return known[1]
 

@@ -211,7 +211,7 @@ class _SumsAt:
     renew: bool
 
     def __call__(self, rows: Rows) -> Sums:
-        spec, policy, sums = self.spec, self.spec.policy, {}
+        rows, spec, policy, sums = rows.remembering(), self.spec, self.spec.policy, {}
         point = self.point._replace(scores=self.point.scores_of(spec, rows))
         if LOSS in self.wanted:
             sums["loss"] = summed(policy.losses, point.scores, self.bound.targets(spec, rows))
@@ -276,6 +276,7 @@ class _Slope:
 
     def __call__(self, rows: Rows) -> Sums:
         policy, n_outputs = self.spec.policy, self.spec.policy.n_outputs
+        rows = rows.remembering()
         F = Point(self.coef).scores_of(self.spec, rows)
         p = mapped(policy.proba, policy.n_actions, F)
         if self.bound is None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multinomial import Multinomial
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logsumexp
 
@@ -18,7 +19,6 @@ from grayzone.numerics.losses import (
     softplus,
 )
 from grayzone.numerics.margins import (
-    Multinomial,
     ReferenceMargin,
     SignedMargin,
     SoftmaxMargin,

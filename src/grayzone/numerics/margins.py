@@ -15,7 +15,6 @@ from grayzone.numerics.losses import TruncatedLogistic, xlogx
 
 __all__ = [
     "Margins",
-    "Multinomial",
     "ReferenceMargin",
     "SignedMargin",
     "SoftmaxMargin",
@@ -359,70 +358,3 @@ def _circulation(flow: Array, max_iter: int = 100) -> Array | None:
         step = xp.linalg.solve(laplacian + ones * total, imbalance[:, None])[:, 0]
         x = x - step / xp.clip(xp.max(xp.abs(step)), min=1.0)
     return x
-
-
-class Multinomial:
-    r"""Multinomial log-loss with a cap on each class: :math:`\max(-\log p_y, -\log c_y)`.
-
-    Rows whose own class already has probability ``c_y`` or more are content. For two classes it is
-    the truncated logistic loss with caps ``p_max`` and ``1 - p_min``. It is convex: the
-    composition of :class:`TruncatedLogistic` with the convex margin of the softmax.
-
-    Parameters
-    ----------
-    own : boolean array of shape (n, K)
-        The own class of each row.
-    floor : array of shape (n,)
-        ``-logit(c_y)`` of each row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from grayzone.numerics.losses import Multinomial
-    >>> loss = Multinomial(np.array([[True, False, False]]), np.array([-np.inf]))
-    >>> loss.value(np.zeros((1, 3))).round(4)
-    array([1.0986])
-    """
-
-    def __init__(self, own: Array, floor: Array) -> None:
-        self.margin = SoftmaxMargin(own)
-        self.pointwise = TruncatedLogistic(floor)
-
-    def value(self, scores: Array) -> Array:
-        """Loss of each row of scores."""
-        return self.pointwise.value(self.margin.margin(scores))
-
-    def slope(self, scores: Array) -> Array:
-        """Gradient in the scores, (n, K)."""
-        return self.margin.pull(scores, self.pointwise.slope(self.margin.margin(scores)))
-
-    def curvature(self, scores: Array) -> Array:
-        """Hessian in the scores, (n, K, K), away from the kink."""
-        xp = array_namespace(scores)
-        u = self.margin.margin(scores)
-        weights = self.margin.second_order(
-            scores, self.pointwise.curvature(u), self.pointwise.slope(u)
-        )
-        outputs = range(self.margin.n_outputs)
-        by_pair = {pair: weights[:, i] for i, pair in enumerate(output_pairs(len(outputs)))}
-        rows = [
-            xp.stack([by_pair[max(k, m), min(k, m)] for m in outputs], axis=-1) for k in outputs
-        ]
-        return xp.stack(rows, axis=-2)
-
-    def conjugate(self, duals: Array) -> Array:
-        r"""Conjugate at duals that sum to zero, with only the own class negative.
-
-        With mass a on the other classes, :math:`h^*(a) + \sum_{k \ne y} \alpha_k \log(\alpha_k/a)`.
-        """
-        xp = array_namespace(duals)
-        given = xp.where(self.margin.own, 0.0, duals)
-        a = xp.sum(given, axis=1)
-        value = self.pointwise.conjugate(a) + xp.sum(xlogx(given), axis=1) - xlogx(a)
-        balance = xp.sum(duals, axis=1)
-        inside = xp.all(given >= 0, axis=1) & (xp.abs(balance) <= 1e-12 * (1.0 + a))
-        return xp.where(inside, value, xp.inf)
-
-    def fenchel_young(self, scores: Array, duals: Array) -> Array:
-        """Fenchel-Young loss of each row."""
-        return self.margin.fenchel_young(self.pointwise, scores, duals)

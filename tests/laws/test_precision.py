@@ -68,6 +68,18 @@ def test_numbers_have_the_precision_of_the_rows(name, form):
         np.testing.assert_allclose(single[method], values, rtol=1e-3, atol=1e-4)
 
 
+def test_logarithms_are_those_of_the_probabilities(name):
+    estimator = ESTIMATORS[name].fit(X, y)
+    if not hasattr(estimator, "predict_log_proba"):
+        pytest.skip("has no probabilities")
+    far = (8.0 * X).astype(np.float32)
+    proba, log_proba = estimator.predict_proba(far), estimator.predict_log_proba(far)
+    certain = proba == 1.0
+    np.testing.assert_array_equal(log_proba[certain], 0.0)
+    inside = (proba > 0.0) & ~certain
+    np.testing.assert_allclose(log_proba[inside], np.log(proba[inside]), rtol=1.0, atol=1e-9)
+
+
 def test_labels_have_their_own_type():
     estimator = TruncatedLogisticRegression().fit(X.astype(np.float32), y.astype(np.float64))
     assert estimator.predict(X.astype(np.float32)).dtype == np.float64

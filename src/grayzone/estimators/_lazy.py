@@ -20,6 +20,9 @@ from grayzone.sources.source import Source
 
 Array = Any
 
+# Logarithms above it are of numbers that are one in single precision.
+_LOG_OF_ONE = -(2.0**-25)
+
 
 def lazily(method: Callable[Given, Result]) -> Callable[Given, Result]:
     """Let a method that predicts take sources of blocks, and arrays and frames of Dask.
@@ -35,7 +38,7 @@ def lazily(method: Callable[Given, Result]) -> Callable[Given, Result]:
     def predicted(self: Any, X: Any) -> Any:
         if not (isinstance(X, Source) or is_dask(X)):
             values = compute(self, X)
-            return values if name == "predict" or not is_single(X) else _single(values)
+            return values if name == "predict" or not is_single(X) else _single(values, name)
         check_is_fitted(self)
         names = X.feature_names if isinstance(X, Source) else names_of(X)
         n_features = X.n_features if isinstance(X, Source) else int(X.shape[1])
@@ -48,8 +51,11 @@ def lazily(method: Callable[Given, Result]) -> Callable[Given, Result]:
     return cast(Callable[Given, Result], predicted)
 
 
-def _single(values: Array) -> Array:
+def _single(values: Array, method: str) -> Array:
     xp = array_namespace(values)
+    if method == "predict_log_proba":
+        # logarithms are those of the probabilities that are returned, of which these are 1
+        values = xp.where(values > _LOG_OF_ONE, xp.zeros_like(values), values)
     return xp.astype(values, xp.float32, copy=False)
 
 

@@ -54,7 +54,7 @@ def picked(rows: Rows, places: Array) -> list[Gathered]:
         return []
     some = rows.take(places)
     X = some.X.toarray() if sp.issparse(some.X) else some.X
-    return [Gathered(Rows(X, some.codes, some.weight, rows.first), rows.first + places)]
+    return [Gathered(Rows(X, some.codes, some.weight, rows.first), some.places())]
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,7 @@ class Draw:
 
     def __call__(self, rows: Rows) -> Sums:
         """Gather the drawn rows."""
-        xp = array_namespace(rows.codes)
-        n = rows.codes.shape[0]
-        numbers = rows.first + xp.arange(n, dtype=xp.int64, device=device(rows.codes))
+        xp, numbers = array_namespace(rows.codes), rows.places()
         # neighbours are far apart in this order, whatever the order of the rows is
         order = xp.astype((numbers % 2**31) * _GOLDEN % 2**32, xp.float64) / 2**32
         shares = xp.take(moved(np.array(self.shares), rows.weight), rows.codes)

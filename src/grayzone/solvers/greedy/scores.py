@@ -62,12 +62,12 @@ class _Model:
         residual, weights = self.point.in_scores(rows, phi)
         xp, p = array_namespace(weights), self.point.coef.shape[1]
         width = weights.shape[1] * p
-        one = xp.ones((1, 1), dtype=xp.float64, device=device(weights))
 
         def factors(a: int, b: int) -> Array:
             own = phi[a:b, :]
             if p > phi.shape[1]:
-                own = xp.concat([own, xp.broadcast_to(one, (b - a, 1))], axis=1)
+                ones = xp.ones((b - a, 1), dtype=xp.float64, device=device(weights))
+                own = xp.concat([own, ones], axis=1)
             scaled = xp.reshape(weights[a:b, :, None] * own[:, None, :], (b - a, width))
             return xp.concat([scaled, residual[a:b, :]], axis=1)
 

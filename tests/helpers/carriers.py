@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import scipy.sparse as sp
 from array_api_compat import array_namespace, to_device
 from sklearn import config_context
@@ -307,7 +306,15 @@ def _pandas(X):
 
 
 def _polars(X):
+    import polars as pl
+
     return pl.DataFrame(X, schema=NAMES[: X.shape[1]])
+
+
+def _polars_series(values):
+    import polars as pl
+
+    return pl.Series(values)
 
 
 _OnTorch = functools.partial(Carrier, _torch, _torch, kind="elsewhere", missing=_without("torch"))
@@ -324,7 +331,7 @@ CARRIERS = {
     "CSR, single": Carrier(sp.csr_array, single=True),
     "CSC": Carrier(sp.csc_array),
     "pandas": Carrier(_pandas, pd.Series, named=True),
-    "polars": Carrier(_polars, pl.Series, named=True),
+    "polars": Carrier(_polars, _polars_series, named=True, missing=_without("polars")),
     "npy": Carrier(source=_npy, kind="file"),
     "npy, single": Carrier(source=_npy, kind="file", single=True),
     "Parquet": Carrier(source=_parquet, kind="file", named=True),

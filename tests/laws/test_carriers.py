@@ -28,7 +28,6 @@ from carriers import (
     plain,
     rows,
 )
-from dask import is_dask_collection
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
@@ -96,7 +95,11 @@ def cells(carriers=tuple(CARRIERS), known=None):
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread_of_dask():
-    dask = pytest.importorskip("dask")
+    try:
+        import dask
+    except ImportError:  # then there is none of its carriers either
+        yield
+        return
     with dask.config.set(scheduler="synchronous"):
         yield
 
@@ -208,7 +211,7 @@ def assert_there(values, form, folder):
         assert array_namespace(values) is array_namespace(X)
         assert device(values) == device(X)
     elif form.kind == "cluster":
-        assert is_dask_collection(values)
+        assert hasattr(values, "dask")
     elif form.held:
         assert isinstance(values, np.ndarray)
     else:

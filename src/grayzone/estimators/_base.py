@@ -231,13 +231,6 @@ def labels_at(labels: Array, places: Array) -> Array:
     return array_namespace(labels).take(labels, places)
 
 
-def in_precision(values: Array, dtype: Any) -> Array:
-    """Return values in the precision of the rows that they were computed for."""
-    xp = array_namespace(values)
-    single = str(dtype).endswith("float32")
-    return xp.astype(values, xp.float32 if single else xp.float64, copy=False)
-
-
 class SupportVectorClassifier(FunctionClassifier):
     """A function spanned by the rows that have a multiplier, ``support_``."""
 

@@ -19,7 +19,6 @@ from grayzone.decision.costs import cost_matrix, reject_costs
 from grayzone.decision.limits import Target
 from grayzone.estimators._base import (
     class_probabilities,
-    in_precision,
     labels_at,
     log_probabilities,
     move_decision,
@@ -481,20 +480,19 @@ class TightBoundLogisticRegression(
     # Decisions
     # ------------------------------------------------------------------------------------------
 
-    def _scores(self, X: Array, method: str) -> tuple[Array, Any]:
-        """Return scores of all actions, for the public method of that name, and X's precision."""
+    def _scores(self, X: Array, method: str) -> Array:
+        """Return scores of all actions, for the public method of that name."""
         check_is_fitted(self, "coef_")
         check_same_place(self, X, self.coef_, method)
         X = validated(self, X, reset=False, **_ACCEPTED)
         xp = array_namespace(self.coef_)
         coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
-        return as_design(X, fit_intercept=True).scores(coef), X.dtype
+        return as_design(X, fit_intercept=True).scores(coef)
 
-    def _class_scores(self, X: Array, method: str) -> tuple[Array, Any]:
+    def _class_scores(self, X: Array, method: str) -> Array:
         """Return scores of classes alone: (n, K), or (n, 1) log-odds of two actions."""
-        scores, dtype = self._scores(X, method)
-        n_classes = scores.shape[1] if scores.shape[1] == 1 else self.classes_.shape[0]
-        return scores[:, :n_classes], dtype
+        scores = self._scores(X, method)
+        return scores if scores.shape[1] == 1 else scores[:, : self.classes_.shape[0]]
 
     @lazily
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -510,12 +508,10 @@ class TightBoundLogisticRegression(
         scores : ndarray of shape (n_samples,) or (n_samples, K)
             Those of staying undecided are not among them.
         """
-        scores, dtype = self._class_scores(X, "decision_function")
+        scores = self._class_scores(X, "decision_function")
         if scores.shape[1] == 2:
-            scores = scores[:, 1] - scores[:, 0]
-        elif scores.shape[1] == 1:
-            scores = scores[:, 0]
-        return in_precision(scores, dtype)
+            return scores[:, 1] - scores[:, 0]
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @lazily
     def policy_proba(self, X: Any) -> NDArray[Any]:
@@ -531,8 +527,7 @@ class TightBoundLogisticRegression(
         proba : ndarray of shape (n_samples, A)
             One column for each of ``actions_``.
         """
-        scores, dtype = self._scores(X, "policy_proba")
-        return in_precision(class_probabilities(scores), dtype)
+        return class_probabilities(self._scores(X, "policy_proba"))
 
     @lazily
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -549,8 +544,7 @@ class TightBoundLogisticRegression(
             With ``n_bounds`` > 1 they saturate: they are probabilities of decisions, not calibrated
             ones of classes.
         """
-        scores, dtype = self._class_scores(X, "predict_proba")
-        return in_precision(class_probabilities(scores), dtype)
+        return class_probabilities(self._class_scores(X, "predict_proba"))
 
     @lazily
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
@@ -566,8 +560,7 @@ class TightBoundLogisticRegression(
         log_proba : ndarray of shape (n_samples, K)
             Finite also where a probability underflows.
         """
-        scores, dtype = self._class_scores(X, "predict_log_proba")
-        return in_precision(log_probabilities(scores), dtype)
+        return log_probabilities(self._class_scores(X, "predict_log_proba"))
 
     @lazily
     def predict(self, X: Any) -> NDArray[Any]:
@@ -583,8 +576,7 @@ class TightBoundLogisticRegression(
         y : ndarray of shape (n_samples,)
             Labels, or the undecided label.
         """
-        scores, _ = self._scores(X, "predict")
-        return labels_at(self.actions_, actions_of(scores, self._cut))
+        return labels_at(self.actions_, actions_of(self._scores(X, "predict"), self._cut))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

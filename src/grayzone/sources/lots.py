@@ -39,7 +39,7 @@ class Lots:
         return lots
 
     def held_out(self, rows: Rows) -> Array:
-        """Tell which rows are held out."""
+        """Return which rows are held out."""
         xp = array_namespace(rows.codes)
         cuts = xp.asarray(self.cuts, dtype=xp.int64, device=device(rows.codes))
         return self.draw(rows) < xp.take(cuts, rows.codes)

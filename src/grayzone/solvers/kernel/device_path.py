@@ -56,12 +56,12 @@ class _Fits(NamedTuple):
     penalty: Array  # (P,)
 
     def take(self, places: Array) -> _Fits:
-        """Give these fits."""
+        """Return these fits."""
         xp = array_namespace(self.coef)
         return _Fits(*(xp.take(a, places, axis=a.ndim - 1) for a in self))
 
     def with_columns(self, columns: Array, new: _Fits) -> _Fits:
-        """Give the fits with those of some columns (a NumPy array) replaced."""
+        """Return the fits with those of some columns (a NumPy array) replaced."""
         n_fits = self.penalty.shape[0]
         if columns.size == n_fits:
             return new

@@ -44,7 +44,7 @@ class Quadratic(NamedTuple):
 
 
 class Inner(NamedTuple):
-    """What the interior point gives back."""
+    """What the interior point returns."""
 
     change: Array
     scores: Array
@@ -138,7 +138,7 @@ class _Newton:
         return _Direction(change, scores, xi, p, q, alpha, beta, 1.0 / worst)
 
     def products(self, d: _Direction, t: float) -> tuple[Array, Array]:
-        """Give alpha p and beta q after a step t along d."""
+        """Return alpha p and beta q after a step t along d."""
         at = self.at
         first = (at.alpha + t * d.alpha) * (at.p + t * d.p)
         return first, (at.beta + t * d.beta) * (at.q + t * d.q)

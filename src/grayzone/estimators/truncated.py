@@ -313,7 +313,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     def _listener(
         self, labelled: Labelled, spec: TruncatedSpec, report: Report | None
     ) -> Callable[[Record], bool] | None:
-        """Tell callbacks what a solver records, and what the model is by then."""
+        """Return what hands a solver's records to callbacks, with the model as of then."""
         if report is None:
             return None
 

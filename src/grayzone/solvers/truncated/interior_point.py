@@ -44,7 +44,7 @@ class Quadratic(NamedTuple):
 
 
 class Inner(NamedTuple):
-    """What the interior point gives back."""
+    """What the interior point returns."""
 
     change: Array
     scores: Array

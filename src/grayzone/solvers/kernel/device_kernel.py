@@ -150,7 +150,8 @@ class KernelNewton:
         assert isinstance(design, DeviceKernelDesign)
         check_memory(design.n_rows, problem.weight)
         design.values.check_definite()
-        return _Newton(problem, design).state
+        newton = _Newton(problem, design)
+        return replace(newton.state, memory=newton)
 
     def step(self, problem: Problem, state: State, tol: float) -> State:
         """Do one Newton step."""
@@ -159,7 +160,10 @@ class KernelNewton:
 
 
 class _Newton:
-    """One fit: Newton steps for ever narrower kinks, each of them certified."""
+    """One fit: Newton steps for ever narrower kinks, each of them certified.
+
+    Its own state does not know of it: a cycle would keep matrices on the device for a while.
+    """
 
     def __init__(self, problem: Problem, design: DeviceKernelDesign) -> None:
         assert isinstance(problem.margins, SignedMargin)
@@ -204,7 +208,7 @@ class _Newton:
             coef = xp.concat([coef, xp.reshape(self.point.intercept, (1, 1))], axis=1)
         u = problem.margins.margin(scores)
         certificate = certify_duals(problem, coef, scores, duals, u=u, spanned=True)
-        return State(coef, scores, u, a, certificate=certificate, memory=self)
+        return State(coef, scores, u, a, certificate=certificate)
 
     def advance(self) -> State:
         """Step, and narrow the kink where the gap is small enough for it."""
@@ -212,8 +216,9 @@ class _Newton:
         if after is None:
             self.parts = self.parts if self.kink.retreats() else None
             self.loss = _Rounded(self.floor, self.kink.width)
-            return replace(self.state, settled=False)
-        self.point, self.state = after, self._certified()
+            return replace(self.state, settled=False, memory=self)
+        self.point = after
+        self.state = self._certified()
         gap, value = self._gap(self.state), self._value(after, self.loss)
         self.idle = 0 if gap < self.gap or value < self.least else self.idle + 1
         self.least, self.gap = min(value, self.least), min(gap, self.gap)
@@ -221,7 +226,7 @@ class _Newton:
         if self.has_kinks and self.kink.narrows(gap):
             self.parts = self.loss.parts(-self.y * after.scores)
             self.loss, self.least = _Rounded(self.floor, self.kink.width), inf
-        return replace(self.state, stalled=self.idle > _PATIENCE)
+        return replace(self.state, stalled=self.idle > _PATIENCE, memory=self)
 
     def _step(self, point: _Point, loss: _Rounded, parts: _Parts | None) -> _Point | None:
         """Go to the solution of the model, or part of the way.

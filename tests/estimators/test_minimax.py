@@ -855,7 +855,7 @@ def test_single_precision_is_taken_as_it_is(kernel):
     X32 = X.astype(np.float32)
     found, exactly = (fit(rows, y, kernel=kernel) for rows in (X32, X32.astype(float)))
     assert_same(found, exactly, X32, 1e-7)
-    assert found.decision_function(X32).dtype == np.float64
+    assert found.decision_function(X32).dtype == np.float32
     assert found.intercept_.dtype == np.float64
 
 
@@ -1377,7 +1377,7 @@ def assert_as_before(estimator, before):
 def test_bad_parameters_are_told_and_leave_no_trace(name):
     parameters, message = BAD[name]
     X, y = data(60)
-    fresh = MinimaxProbabilityMachine(random_state=0, **parameters)
+    fresh = MinimaxProbabilityMachine(**{"random_state": 0, **parameters})
     before = frozen(fresh)
     with pytest.raises(ValueError, match=message):
         fresh.fit(X, y)

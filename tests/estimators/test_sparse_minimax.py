@@ -475,7 +475,7 @@ def test_single_precision_is_taken_as_it_is():
     found = fit(X32, y, **FOLDED)
     assert_same(found, fit(X32.astype(float), y, **FOLDED), 0.0)
     assert found.bases_.dtype == found.gammas_.dtype == np.float64
-    assert found.decision_function(X32).dtype == np.float64
+    assert found.decision_function(X32).dtype == np.float32
 
 
 def test_layouts_in_memory():

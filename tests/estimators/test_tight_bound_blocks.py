@@ -279,10 +279,14 @@ def test_policies_in_other_libraries(library):
         F[:3] = 0.0  # ties
         q = rng.uniform(size=(30, policy.n_actions))
         there = here(F), here(q)
-        np.testing.assert_allclose(as_numpy(policy.proba(there[0])), policy.proba(F), rtol=1e-14)
-        for name in ("losses", "pull", "bend", "reward_pull"):
+        p, p_there = policy.proba(F), policy.proba(there[0])
+        np.testing.assert_allclose(as_numpy(p_there), p, rtol=1e-14)
+        np.testing.assert_allclose(as_numpy(policy.losses(*there)), policy.losses(F, q), atol=1e-14)
+        for name in ("pull", "bend", "reward_pull"):
             method = getattr(policy, name)
-            np.testing.assert_allclose(as_numpy(method(*there)), method(F, q), atol=1e-14)
+            np.testing.assert_allclose(
+                as_numpy(method(p_there, there[1])), method(p, q), atol=1e-14
+            )
 
 
 # -------------------------------------------------------------------------------------- warm starts

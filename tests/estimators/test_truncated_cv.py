@@ -346,8 +346,8 @@ def test_a_start_that_leads_nowhere_is_given_up(monkeypatch):
     monkeypatch.setattr(module, "_WORTH_A_START", 0)
     plain = TruncatedLogisticRegression._fit_to
 
-    def lost(self, training, start=None, report=None):
-        found = plain(self, training)
+    def lost(self, labelled, start=None, **options):
+        found = plain(self, labelled, **options)
         if start is not None:
             self.dual_gap_ = 1e-3
         return found
@@ -392,11 +392,11 @@ def test_an_interruption_leaves_the_estimator_as_it_was(monkeypatch):
     fits = []
     plain = TruncatedLogisticRegression._fit_to
 
-    def broken(self, *arguments):
+    def broken(self, *arguments, **options):
         fits.append(self)
         if len(fits) % 5 == 0:
             raise KeyboardInterrupt
-        return plain(self, *arguments)
+        return plain(self, *arguments, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(TruncatedLogisticRegression, "_fit_to", broken)

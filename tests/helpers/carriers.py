@@ -91,7 +91,7 @@ ESTIMATORS = {
     "ramp": Case(_Truncated(loss="ramp")),
     "kernel": Case(_Truncated(kernel="rbf")),
     "three classes": Case(_Truncated(), 3),
-    "search": Case(TruncatedLogisticRegressionCV(Cs=[0.1, 1.0], zones=(0.5, 1.0), cv=2, tol=1e-13)),
+    "search": Case(TruncatedLogisticRegressionCV(Cs=[0.1, 1.0], zones=(0.5, 1.0), cv=2, tol=1e-14)),
     "import points": Case(_Points()),
     "import points, three classes": Case(_Points(), 3),
     "import points, held-out rows": Case(
@@ -405,7 +405,7 @@ ABSENT = {
 
 # How a solution was found and how good it is, which is another way in other places: these are
 # there, finite, and not compared.
-_EFFORT = re.compile(r"^n_iter_$|(gap|residual|decrease)_$")
+_EFFORT = re.compile(r"^n_iter_$|^n_iters_path_$|(gap|residual|decrease)_$")
 
 
 def is_effort(name):

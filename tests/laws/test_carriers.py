@@ -48,26 +48,12 @@ FROM_SINGLE = np.float32
 _UNREADABLE = "an error of the array library, not one that says what is taken"
 BROKEN_REFUSALS = {
     (estimator, carrier): _UNREADABLE
-    for estimator in ("import point search", "sparse minimax", "bounds of any model")
+    for estimator in ("import point search", "bounds of any model")
     for carrier in ELSEWHERE
 }
 
 
 BROKEN_ERRORS = {
-    **{
-        (bad, carrier): "the sentence of blocks, without the row"
-        for bad in (
-            "a weight too few",
-            "a negative weight",
-            "a weight that is NaN",
-            "no weight at all",
-        )
-        for carrier in ELSEWHERE
-    },
-    **{
-        ("one class has a weight", carrier): "a search says it of its first fold"
-        for carrier in ELSEWHERE
-    },
     **{
         ("no features", carrier): "accepted, or an error that does not say what is wrong"
         for carrier in STREAMED

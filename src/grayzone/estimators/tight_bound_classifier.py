@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from grayzone.decision.costs import cost_matrix
 from grayzone.estimators._html import FittedSummary
+from grayzone.numerics.backend import is_single
 from grayzone.numerics.checks import all_or_nothing, check_integer, check_number, check_weights
 from grayzone.sources.labelled import label
 from grayzone.sources.open import refuse_blocks
@@ -115,10 +116,12 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         self.classes_ = classes
         own = np.full(len(codes), 1.0 / len(classes))
         path: list[float] = []
+        # probabilities have the precision of the rows, and they are weights here
+        double = X.astype(np.float64) if is_single(X) and hasattr(X, "astype") else X
         for _ in range(self.n_bounds):
             fitted = clone(self.estimator)
             fitted.fit(X, y, sample_weight=weight * own * len(classes))
-            own = fitted.predict_proba(X)[np.arange(len(codes)), codes]
+            own = fitted.predict_proba(double)[np.arange(len(codes)), codes]
             error = float(weight @ (1.0 - own) / np.sum(weight))
             if path and error >= path[-1]:
                 break

@@ -31,7 +31,7 @@ from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import all_or_nothing, as_numpy
 from grayzone.numerics.kernels import Kernel
 from grayzone.solvers import Solution
-from grayzone.solvers.kernel.choose import kernel_for
+from grayzone.solvers.kernel.choose import check_kernel_matrix, kernel_for
 from grayzone.solvers.kernel.device_matrix import KernelValues
 from grayzone.solvers.kernel.device_path import fit_path
 from grayzone.sources.labelled import Labelled
@@ -247,17 +247,22 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
             by_rows=self.kernel != "linear",
             **self._accepted(),
         )
+        if self.kernel == "precomputed":  # before it is split
+            check_kernel_matrix(labelled.source.like())
         widths = grid.widths(labelled)
         data = FoldedRows.of(labelled, self.kernel == "precomputed")
         folds = data.folds(self.cv)
         known = _plain_fits(grid, scorer, data, folds, labelled)
         work = partial(_walk_fold, grid, scorer, data)
         paths = on_folds(self, work, [(*fold, k) for fold, k in zip(folds, known, strict=True)])
-        self._expose(grid, paths, widths, labelled)
+        self._tell_unless_converged(self._expose(grid, paths, widths, labelled))
         return self
 
-    def _expose(self, grid: _Grid, paths: list[_Path], widths: Array, labelled: Labelled) -> None:
-        """Set what was chosen and, if so asked, what the chosen model learns from all rows."""
+    def _expose(self, grid: _Grid, paths: list[_Path], widths: Array, labelled: Labelled) -> int:
+        """Set what was chosen and, if so asked, what the chosen model learns from all rows.
+
+        Returns the number of fits that did not reach their tolerance.
+        """
         scores = np.stack([path.scores for path in paths], axis=2)
         n_iters = np.stack([path.n_iter for path in paths], axis=2)
         best = _best_pair(scores, grid.Cs, widths)
@@ -274,7 +279,7 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
         self.scores_, self.Cs_, self.n_iters_path_ = (
             moved(values, labelled.like) for values in (scores, grid.Cs, n_iters)
         )
-        self._tell_unless_converged(n_failed)
+        return n_failed
 
     def _supports_arrays(self) -> bool:
         return self.solver == "auto"

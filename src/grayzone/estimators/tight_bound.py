@@ -576,7 +576,8 @@ class TightBoundLogisticRegression(
         y : ndarray of shape (n_samples,)
             Labels, or the undecided label.
         """
-        return labels_at(self.actions_, actions_of(self._scores(X, "predict"), self._cut))
+        scores = self._scores(X, "predict")  # checks that there is a fit
+        return labels_at(self.actions_, actions_of(scores, self._cut))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

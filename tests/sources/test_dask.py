@@ -416,12 +416,12 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(data, monkeypatch):
 
 
 def test_tasks_share_one_blas_thread_until_the_last_ends():
-    before = dask_module._blas().info()
+    before = dask_module.blas().info()
     with dask_module._one_thread():
         with dask_module._one_thread():
             pass
-        assert {lib["num_threads"] for lib in dask_module._blas().info()} <= {1}
-    assert dask_module._blas().info() == before
+        assert {lib["num_threads"] for lib in dask_module.blas().info()} <= {1}
+    assert dask_module.blas().info() == before
 
 
 def test_names_and_sizes():

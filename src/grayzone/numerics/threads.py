@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 
 @cache
-def _blas() -> ThreadpoolController:
+def blas() -> ThreadpoolController:
+    """Return the BLAS libraries of this process."""
     import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be seen)
 
     return ThreadpoolController().select(user_api="blas")
@@ -50,7 +51,7 @@ def own_threads() -> Iterator[None]:
     workers = n_workers()
     token = _own_workers.set(workers)
     try:
-        with _blas().limit(limits=1):
+        with blas().limit(limits=1):
             yield
     finally:
         _own_workers.reset(token)
@@ -61,7 +62,7 @@ def n_workers() -> int:
     own = _own_workers.get()
     if own is not None:
         return own
-    return max((lib["num_threads"] for lib in _blas().info()), default=1)
+    return max((lib["num_threads"] for lib in blas().info()), default=1)
 
 
 def split(n_rows: int, work: Callable[[int, int], T], *, worth: bool) -> list[T]:

@@ -93,7 +93,11 @@ def minimise(
     options["callback"] = callback
     rows = at_hand(labelled)
     if rows.held is not None and is_numpy_array(rows.held.weight):
-        return _minimise_here(spec.problem(rows.held), solver, seed=seed, **options)
+        problem = spec.problem(rows.held)
+        whole = bool(np.all(problem.weight > 0))
+        return (minimise_problem if whole else _minimise_part)(
+            problem, solver, seed=seed, **options
+        )
     if spec.kernel is None:
         return minimise_streamed(rows, spec, **options)
     return _minimise_on_device(rows, spec, **options)
@@ -167,12 +171,10 @@ def _minimise_on_device(labelled: Labelled, spec: TruncatedSpec, **options: Any)
 # ----------------------------------------------------------------------------------------------
 
 
-def _minimise_here(problem: Problem, solver: str, **options: Any) -> Solution:
+def _minimise_part(problem: Problem, solver: str, **options: Any) -> Solution:
     """Solve on the rows that have a weight; what belongs to rows is zero for the others."""
     used = np.flatnonzero(problem.weight > 0)
     n_rows = problem.weight.size
-    if used.size == n_rows:
-        return minimise_problem(problem, solver, **options)
     part = minimise_problem(problem.take(used), solver, **options)
 
     def scattered(values: Array) -> Array:

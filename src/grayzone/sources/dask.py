@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from grayzone.numerics.checks import as_numpy
-from grayzone.numerics.threads import _blas, own_threads
+from grayzone.numerics.threads import blas, own_threads
 from grayzone.sources.convert import as_block, check_numeric, names_of
 from grayzone.sources.source import Block, Source, Sums, Task, added
 
@@ -231,7 +231,7 @@ def _one_thread() -> Iterator[None]:
     global _running, _limit
     with _lock:
         if _running == 0:
-            _limit = _blas().limit(limits=1)
+            _limit = blas().limit(limits=1)
         _running += 1
     try:
         with own_threads():

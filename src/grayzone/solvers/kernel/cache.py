@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from grayzone.numerics import jit as _jit
+from grayzone.numerics import jit
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.kernels import TILE_COLUMNS, TILE_ROWS, WORTH_A_THREAD
 from grayzone.numerics.threads import split
@@ -66,7 +66,7 @@ class KernelRows:
         out = np.empty((q, q), dtype=self.dtype)
         slots = self._slot[rows]
         if not self._cheap and np.all(slots >= 0):
-            split(q, lambda a, b: _jit.gather(out, self._rows, slots, rows, a, b), worth=q > 128)
+            split(q, lambda a, b: jit.gather(out, self._rows, slots, rows, a, b), worth=q > 128)
         else:
             right = self._right[rows]
 
@@ -110,7 +110,7 @@ class KernelRows:
         if where.size:
 
             def add(a: int, b: int) -> None:
-                _jit.add_rows(values, self._rows, where, how_much, a, b)
+                jit.add_rows(values, self._rows, where, how_much, a, b)
 
             split(m, add, worth=where.size * m > 4 * WORTH_A_THREAD)
         if not np.all(kept):
@@ -139,7 +139,7 @@ class KernelRows:
         useful = np.zeros(self._slot.size, dtype=bool)
         useful[keep] = True
         rows = np.flatnonzero(useful[order])
-        _jit.compact(self._buffer, rows, self._rows.shape[1], keep)
+        jit.compact(self._buffer, rows, self._rows.shape[1], keep)
         place = np.full(self._slot.size, -1)
         place[order[rows]] = np.arange(rows.size)
         self._slot = place[keep]

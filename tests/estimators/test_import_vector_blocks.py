@@ -10,7 +10,6 @@ from functools import cache
 import array_api_strict
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from recording import Recording
 from scipy.special import logsumexp
 from sklearn import config_context
@@ -171,18 +170,6 @@ def test_exact_selection(where, n_classes):
     assert_same(model, expected)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_early_stopping_elsewhere_holds_the_same_rows_out(library):
-    X, y = two_classes()
-    parameters = {"early_stopping": True, "random_state": 1, "validation_fraction": 0.2}
-    weight = some_weights(y)
-    expected = ImportVectorMachine(**parameters).fit(X, y, weight)
-    model = fit_elsewhere(library, X, y, weight, **parameters)
-    assert_same(model, expected)
-    path = as_numpy(model.held_out_path_)
-    assert np.allclose(path, expected.held_out_path_, rtol=1e-12, atol=0)
-
-
 def criterion(model, X, y, weight):
     """Mean loss of these rows, and what they and the penalty come to: plain algebra."""
     f = rbf_kernel(X, model.import_vectors_, gamma=model._kernel.gamma) @ model.dual_coef_.T
@@ -268,26 +255,6 @@ def test_what_travels_does_not_grow_with_the_rows(monkeypatch, zone):
         assert sizes[1] < 64 * 2**20
 
 
-def test_sparse_blocks():
-    X, y = two_classes()
-    X = np.where(np.abs(X) > 1.0, X, 0.0)
-    expected = ImportVectorMachine(max_import_points=6).fit(X, y)
-    model = ImportVectorMachine(max_import_points=6).fit(Listed(sp.csr_array(X), y))
-    assert_same(model, expected)
-
-
-@pytest.mark.parametrize("where", ["torch", "blocks"])
-def test_single_precision_data(where):
-    X, y = three_classes()
-    X = X.astype(np.float32)
-    expected = ImportVectorMachine(max_import_points=6).fit(X, y)
-    if where == "blocks":
-        model = ImportVectorMachine(max_import_points=6).fit(Listed(X, y))
-    else:
-        model = fit_elsewhere(where, X, y, max_import_points=6)
-    assert_same(model, expected)
-
-
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_precomputed_kernel_elsewhere(library):
     X, y = three_classes()
@@ -298,46 +265,6 @@ def test_precomputed_kernel_elsewhere(library):
     with config_context(array_api_dispatch=True):
         found = model.predict_proba(LIBRARIES[library](K))
     assert np.allclose(as_numpy(found), expected.predict_proba(K), rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_predictions_stay_where_the_data_are(library):
-    X, y = three_classes()
-    expected = ImportVectorMachine(max_import_points=5).fit(X, y)
-    model = fit_elsewhere(library, X, y, max_import_points=5)
-    there = LIBRARIES[library](X)
-    for name in ("import_points_", "import_vectors_", "dual_coef_", "objective_path_", "classes_"):
-        assert type(getattr(model, name)) is type(there)
-    with config_context(array_api_dispatch=True):
-        for method in ("decision_function", "predict_proba", "predict"):
-            found = getattr(model, method)(there)
-            assert type(found) is type(there)
-            assert np.allclose(as_numpy(found), getattr(expected, method)(X), rtol=1e-9, atol=1e-9)
-        with pytest.raises(ValueError, match="same namespace"):
-            model.predict(X)
-    assert np.array_equal(to_numpy(model).predict(X), expected.predict(X))
-
-
-@pytest.mark.parametrize("where", ["torch", "blocks"])
-def test_names_of_classes(where):
-    X, y = three_classes()
-    y = np.array(["one", "two", "three"])[y]
-    expected = ImportVectorMachine(max_import_points=4).fit(X, y)
-    if where == "blocks":
-        model = ImportVectorMachine(max_import_points=4).fit(Listed(X, y))
-        assert np.array_equal(model.predict(X), expected.predict(X))
-    else:
-        with config_context(array_api_dispatch=True):
-            model = ImportVectorMachine(max_import_points=4).fit(torch.asarray(X), y)
-            assert np.array_equal(model.predict(torch.asarray(X)), expected.predict(X))
-    assert_same(model, expected)
-
-
-def test_pickled_model_of_blocks():
-    X, y = two_classes()
-    model = ImportVectorMachine(max_import_points=4).fit(Listed(X, y))
-    again = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
 def test_kernel_function_in_another_library():

@@ -7,7 +7,6 @@ from functools import cache
 import array_api_strict as strict
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
@@ -17,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 import grayzone.solvers.policy.bounds as bounds_module
 import grayzone.solvers.policy.cut as cut_module
 from grayzone import TightBoundLogisticRegression
-from grayzone.arrays import move_to, to_numpy
 from grayzone.decision.limits import Target, cut_at
 from grayzone.numerics.checks import as_numpy
 from grayzone.solvers.policy.cut import cut_scores
@@ -158,48 +156,6 @@ def test_other_libraries_are_numpy(library, case, weighted):
     np.testing.assert_array_equal(as_numpy(decided), expected.predict(X))
     names = ("coef_", "intercept_", "expected_error_path_", "classes_", "actions_", "cost_matrix_")
     assert all(type(getattr(found, name)) is type(X_there) for name in names)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_single_precision_is_only_storage(n_classes):
-    X, y, _ = data(n_classes)
-    single = X.astype(np.float32)
-    expected = make().fit(single.astype(float), y)
-    assert_same_model(make().fit(ListSource(single, y)), expected)
-    found, _ = in_library("torch", single, y)
-    assert_same_model(found, expected)
-
-
-@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array])
-def test_sparse_blocks(kind):
-    X, y, weight = data(3)
-    X = np.where(np.abs(X) > 0.5, X, 0.0)
-    expected = make(reject_cost=0.3).fit(X, y, sample_weight=weight)
-
-    class Sparse(ListSource):
-        def blocks(self):
-            for block in super().blocks():
-                yield block._replace(X=kind(block.X))
-
-    assert_same_model(make(reject_cost=0.3).fit(Sparse(X, y, weight)), expected)
-
-
-def test_names_of_classes_stay_names():
-    X, y, _ = data()
-    names = np.array(["no", "yes"])[y]
-    expected = make(reject_cost=0.2).fit(X, names)
-    assert_same_model(make(reject_cost=0.2).fit(ListSource(X, names)), expected)
-    found, X_there = in_library("torch", X, names, reject_cost=0.2)
-    assert found.actions_.tolist() == ["no", "yes", "undecided"]
-    with config_context(array_api_dispatch=True):
-        np.testing.assert_array_equal(found.predict(X_there), expected.predict(X))
-
-
-def test_columns_have_names():
-    X, y, _ = data()
-    source = ListSource(X, y)
-    source.feature_names = np.array(list("abcd"), dtype=object)
-    assert make(n_bounds=1).fit(source).feature_names_in_.tolist() == list("abcd")
 
 
 # --------------------------------------------------------------------------------- other ways to go
@@ -561,49 +517,10 @@ def test_blocks_are_no_batch():
 # ------------------------------------------------------------------------------------------ manners
 
 
-@pytest.mark.parametrize(
-    "method", ["predict", "predict_proba", "predict_log_proba", "decision_function", "policy_proba"]
-)
-def test_other_places_are_told(method):
-    X, y, _ = data()
-    found, X_there = in_library("torch", X, y, n_bounds=1)
-    with config_context(array_api_dispatch=True):
-        with pytest.raises(ValueError, match=rf"\.{method}\(\) must use the same namespace"):
-            getattr(found, method)(X)
-        with pytest.raises(ValueError, match=rf"\.{method}\(\) must use the same namespace"):
-            getattr(make(n_bounds=1).fit(X, y), method)(X_there)
-
-
-def test_models_move():
-    X, y, _ = data()
-    found, X_there = in_library("torch", X, y, reject_cost=0.2)
-    here = to_numpy(found)
-    assert isinstance(here.actions_, np.ndarray)
-    np.testing.assert_allclose(
-        here.predict_proba(X), make(reject_cost=0.2).fit(X, y).predict_proba(X)
-    )
-    with config_context(array_api_dispatch=True):
-        again = move_to(here, X_there)
-        assert torch.equal(again.predict(X_there), found.predict(X_there))
-
-
-def test_pickling():
-    X, y, _ = data()
-    found = make(max_fpr=0.1, n_bounds=1).fit(ListSource(X, y))
-    again = pickle.loads(pickle.dumps(found))
-    np.testing.assert_array_equal(again.predict(X), found.predict(X))
-    assert again.threshold_ == found.threshold_
-
-
 def test_blocks_bring_their_labels():
     X, y, _ = data()
     with pytest.raises(ValueError, match="bring their own labels"):
         make().fit(ListSource(X, y), y)
-
-
-def test_rows_in_memory_need_labels():
-    with pytest.raises(ValueError, match="requires y"):
-        make().fit(data()[0])
 
 
 @EVERY_LIMIT

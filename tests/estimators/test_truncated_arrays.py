@@ -689,23 +689,6 @@ def test_weights_of_any_kind(kind, library):
 
 
 @EVERY_LIBRARY
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        (np.ones(119), "sample_weight"),
-        (np.r_[np.nan, np.ones(119)], "sample_weight must be finite"),
-        (np.r_[-1.0, np.ones(119)], "sample_weight must not be negative; got -1 in row 0"),
-        (np.where(Y_SMALL == 1, 0.0, 1.0), "at least two classes with a positive weight"),
-        (np.zeros(120), "positive"),
-    ],
-    ids=["too-few", "nan", "negative", "one-class", "none"],
-)
-def test_bad_weights(weight, message, library):
-    with pytest.raises(ValueError, match=message):
-        fit_in(library, TruncatedLogisticRegression(), X_SMALL, Y_SMALL, weight)
-
-
-@EVERY_LIBRARY
 def test_bad_data_is_named(library):
     def refused(X, y, message, **parameters):
         with pytest.raises(ValueError, match=message):
@@ -922,12 +905,3 @@ def test_a_moved_model_predicts_for_blocks():
     moved = move_to(estimator, there("torch", X))
     parts = moved.predict(from_batches(lambda: iter([(X[:50], None), (X[50:], None)])))
     np.testing.assert_array_equal(np.concatenate(list(parts)), estimator.predict(X))
-
-
-def test_support_vectors_are_rows_of_the_library():
-    found = fit_in("torch", TruncatedLogisticRegression(), X_SMALL, Y_SMALL)
-    vectors = found.support_vectors_
-    assert isinstance(vectors, torch.Tensor)
-    np.testing.assert_array_equal(as_numpy(vectors), X_SMALL[as_numpy(found.support_)])
-    combination = as_numpy(found.dual_coef_) @ as_numpy(vectors)
-    np.testing.assert_allclose(combination, as_numpy(found.coef_), atol=1e-5)

@@ -1,7 +1,6 @@
 """Rows from files and iterators: the same model as from memory, in memory that does not grow."""
 
 import os
-import pickle
 import subprocess
 import sys
 import textwrap
@@ -130,46 +129,6 @@ def test_the_model_is_that_of_rows_in_memory(kind, data, tmp_path, few_held, mon
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_predictions_come_block_by_block(kind, data, tmp_path):
-    X, y, _ = data
-    source = SOURCES[kind](tmp_path, *data)
-    clf = TruncatedLogisticRegression().fit(X, y)
-    for method in ("decision_function", "predict", "predict_proba", "predict_log_proba"):
-        parts = list(getattr(clf, method)(source))
-        assert len(parts) > 4
-        # products of other numbers of rows may round differently
-        np.testing.assert_allclose(
-            np.concatenate(parts), getattr(clf, method)(X), rtol=1e-12, atol=1e-14
-        )
-
-
-PREDICTORS = {
-    "import points": ImportVectorMachine(max_import_points=5),
-    "minimax": MinimaxProbabilityMachine(),
-    "sparse minimax": SparseMinimaxProbabilityMachine(n_bases=3),
-    "tight bounds": TightBoundLogisticRegression(),
-    "undecided": TightBoundLogisticRegression(reject_cost=0.2),
-}
-
-
-@pytest.mark.parametrize("kind", PREDICTORS)
-def test_every_model_predicts_block_by_block(kind, data, tmp_path):
-    X, y, _ = data
-    frame = pd.DataFrame(X, columns=NAMES)
-    clf, source = PREDICTORS[kind].fit(frame, y), one_parquet(tmp_path, *data)
-    methods = ["decision_function", "predict"]
-    if kind != "minimax" and kind != "sparse minimax":
-        methods += ["predict_proba", "predict_log_proba"]
-    if isinstance(clf, TightBoundLogisticRegression):
-        methods += ["policy_proba"]
-    for method in methods:
-        parts = list(getattr(clf, method)(source))
-        assert len(parts) > 4
-        expected = getattr(clf, method)(frame)
-        np.testing.assert_allclose(np.concatenate(parts), expected, rtol=1e-11, atol=1e-13)
-
-
-@pytest.mark.parametrize("kind", SOURCES)
 def test_blocks_give_every_row_once_each_time(kind, data, tmp_path):
     X, y, weight = data
     source = SOURCES[kind](tmp_path, *data)
@@ -244,13 +203,6 @@ def test_what_was_reached_is_certified_in_any_case(max_iter, data, tmp_path, few
     best = tight(zone=None).fit(*data)
     gap = (clf.objective_ - best.objective_) / clf.objective_
     assert -1e-12 <= gap <= clf.dual_gap_ < np.inf
-
-
-def test_models_from_blocks_can_be_pickled(data, tmp_path):
-    X = data[0]
-    clf = TruncatedLogisticRegression().fit(npy(tmp_path, *data))
-    again = pickle.loads(pickle.dumps(clf))
-    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
 
 
 @pytest.mark.parametrize(
@@ -404,20 +356,6 @@ def test_models_for_rows_in_memory_say_what_to_use_instead(model, data, tmp_path
     raises(f"{name} takes no blocks.*NpySource.*{IN_MEMORY[model]}", lambda: model.fit(source))
 
 
-@pytest.mark.parametrize(
-    "model",
-    [TightBoundClassifier(LogisticRegression()), BayesDecisionClassifier(LogisticRegression())],
-    ids=lambda model: type(model).__name__,
-)
-def test_wrappers_predict_for_rows_in_memory(model, data, tmp_path):
-    model.fit(*data[:2])
-    source = npy(tmp_path, *data)
-    for method in ("predict", "predict_proba"):
-        raises(
-            "takes no blocks.*one block after the other", lambda m=method: getattr(model, m)(source)
-        )
-
-
 def test_steps_are_taken_on_one_batch(data, tmp_path):
     source = npy(tmp_path, *data)
     model = TightBoundLogisticRegression()
@@ -528,15 +466,6 @@ def test_a_file_that_gets_shorter_while_it_is_read(data, tmp_path):
     next(blocks)
     os.truncate(tmp_path / "X.npy", 400 * D * 8)
     raises(r"X\.npy ends within rows 300 to 599", lambda: list(blocks), RuntimeError)
-
-
-def test_bad_values_are_found_with_their_rows(data, tmp_path):
-    X, y, _ = data
-    X = X.copy()
-    X[700, 1] = np.nan
-    np.save(tmp_path / "X.npy", X)
-    source = open_npy(tmp_path / "X.npy", y, block_rows=300)
-    raises("NaN or infinity, in rows 600 to 899", lambda: tight().fit(source))
 
 
 def test_rows_without_labels_are_for_predictions(data, tmp_path):

@@ -130,15 +130,6 @@ def test_frames_give_the_model_of_rows_in_memory(data, frames):
     assert found.feature_names_in_.tolist() == NAMES
 
 
-def test_words_as_labels(data, frames):
-    words = frames["label"].map({0: "no", 1: "yes"}, meta=("label", object))
-    clf = tight().fit(frames[NAMES], words)
-    assert clf.classes_.tolist() == ["no", "yes"]
-    found = clf.predict(da.from_array(data[0], (300, 2)))
-    assert found.dtype == clf.classes_.dtype
-    np.testing.assert_array_equal(found.compute(), clf.predict(frames[NAMES].compute()))
-
-
 def test_one_weight_for_all(data):
     X, y, _ = chunked(data)
     assert_same_model(tight().fit(data[0], data[1], 2.0), tight().fit(X, y, 2.0))
@@ -270,14 +261,6 @@ def test_predictions_for_frames_are_lazy(method, data, frames):
         getattr(clf, method)(frames[NAMES[::-1]])
 
 
-def test_predictions_want_a_fitted_model_and_its_features(fitted, data):
-    X = da.from_array(data[0], chunks=(300, 2))
-    with pytest.raises(ValueError, match=r"X has 4 features, but .* is expecting 5"):
-        fitted.predict(X[:, :4])
-    with pytest.raises(Exception, match="not fitted yet"):
-        TruncatedLogisticRegression().predict(X)
-
-
 @pytest.mark.parametrize("reject_cost", [None, 0.2])
 @pytest.mark.parametrize("method", [*METHODS, "policy_proba"])
 def test_predictions_of_tight_bounds_are_lazy(method, reject_cost, data, nothing_computed):
@@ -287,15 +270,6 @@ def test_predictions_of_tight_bounds_are_lazy(method, reject_cost, data, nothing
     assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
     found = lazy.compute(scheduler="synchronous")
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
-
-
-def test_predictions_of_tight_bounds_for_frames_are_lazy(data, frames):
-    X, y, weight = (frames[NAMES], frames["label"], frames["weight"])
-    clf = TightBoundLogisticRegression(n_bounds=2).fit(X, y, weight)
-    expected = TightBoundLogisticRegression(n_bounds=2).fit(*data)
-    assert_same_model(expected, clf, rtol=1e-5)  # both stop at tol
-    found = clf.policy_proba(X).compute()
-    np.testing.assert_allclose(found, clf.policy_proba(X.compute()), rtol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["decision_function", "predict"])
@@ -327,18 +301,6 @@ def test_models_for_rows_in_memory_compute_nothing(model, data, frames, nothing_
         with pytest.raises(ValueError, match=message):
             model.fit(*given)
     assert not hasattr(model, "n_features_in_")
-
-
-@pytest.mark.parametrize(
-    "model",
-    [TightBoundClassifier(LogisticRegression()), BayesDecisionClassifier(LogisticRegression())],
-    ids=lambda model: type(model).__name__,
-)
-def test_wrappers_predict_for_rows_in_memory(model, data, nothing_computed):
-    model.fit(*data[:2])
-    for method in ("predict", "predict_proba"):
-        with pytest.raises(ValueError, match="one block after the other"):
-            getattr(model, method)(chunked(data)[0])
 
 
 def test_steps_are_taken_on_one_batch(data, frames, nothing_computed):

@@ -273,9 +273,16 @@ def _per_row(of_classes: Array, rows: Rows) -> Array:
 
 def _counted(rows: Rows, n_classes: int) -> tuple[Array, Array]:
     """Rows of each class that have a weight, and what they weigh."""
-    codes, weight = as_numpy(rows.codes), as_numpy(rows.weight)
-    counts = np.bincount(codes[weight > 0], minlength=n_classes)
-    return counts, np.bincount(codes, weight, minlength=n_classes)
+    codes, weight = rows.codes, rows.weight
+    if is_numpy_array(codes):
+        counts = np.bincount(codes[weight > 0], minlength=n_classes)
+        return counts, np.bincount(codes, weight, minlength=n_classes)
+    # summed where they are: bringing them here would take longer than a step of a fit
+    xp, members = array_namespace(codes), [codes == k for k in range(n_classes)]
+    heavy = weight > 0
+    counts = xp.stack([xp.count_nonzero(of_class & heavy) for of_class in members])
+    mass = xp.stack([xp.sum(xp.where(of_class, weight, 0.0)) for of_class in members])
+    return as_numpy(counts), as_numpy(mass)
 
 
 def _class_factors(class_weight: Any, classes: Array, mass: Array) -> Array:

@@ -22,15 +22,19 @@ Information Theory, 1970.
 """
 
 from grayzone.decision.costs import class_prior, cost_matrix, reject_costs, threshold_from_costs
+from grayzone.decision.priors import EstimatedPrior, adjust_prior, estimate_prior
 from grayzone.decision.rules import action_costs, action_labels, bayes_decision
 from grayzone.decision.zones import zone_around
 
 __all__ = [
+    "EstimatedPrior",
     "action_costs",
     "action_labels",
+    "adjust_prior",
     "bayes_decision",
     "class_prior",
     "cost_matrix",
+    "estimate_prior",
     "reject_costs",
     "threshold_from_costs",
     "zone_around",

@@ -80,7 +80,7 @@ def cost_matrix(costs: Costs, classes: ArrayLike, prior: ArrayLike | None = None
             )
         return error_costs(balanced_costs(labels, prior))
     if isinstance(costs, Mapping):
-        matrix = error_costs(_mapped(costs, labels, "costs"))
+        matrix = error_costs(mapped(costs, labels, "costs"))
     else:
         matrix = as_amounts(costs, "costs")
         if matrix.shape != (len(labels), len(labels)):
@@ -168,7 +168,7 @@ def reject_costs(reject_cost: Any, classes: ArrayLike) -> Floats:
     """
     labels = as_numpy(classes)
     if isinstance(reject_cost, Mapping):
-        return _mapped(reject_cost, labels, "reject_cost")
+        return mapped(reject_cost, labels, "reject_cost")
     vector = as_amounts(reject_cost, "reject_cost")
     if vector.ndim == 0:
         return np.full(len(labels), float(vector))
@@ -210,7 +210,7 @@ def class_prior(y: Any, classes: ArrayLike, sample_weight: Any = None) -> Floats
     return totals / totals.sum()
 
 
-def _mapped(mapping: Mapping[Any, Any], labels: NDArray[Any], name: str) -> Floats:
+def mapped(mapping: Mapping[Any, Any], labels: NDArray[Any], name: str) -> Floats:
     """Return a mapping's values in the order of the labels, which it must name exactly."""
     known = labels.tolist()
     unknown = [label for label in mapping if label not in known]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,30 @@ def _like(proba: Array, values: Floats) -> Array:
     """Move a small NumPy array to the library, type and device of `proba`."""
     xp = array_namespace(proba)
     return xp.asarray(values, dtype=proba.dtype, device=device(proba))
+
+
+def cuts_between_actions(costs: Any, reject_cost: Any = None) -> Floats:
+    """Return the positive class's probabilities at which the best of two or three actions changes.
+
+    Examples
+    --------
+    >>> from grayzone.decision.rules import cuts_between_actions
+    >>> cuts_between_actions([[0, 1], [4, 0]])
+    array([0.2])
+    >>> cuts_between_actions([[0, 1], [1, 0]], reject_cost=0.25)
+    array([0.25, 0.75])
+    """
+    ends = _expected(np.eye(2), _indexed_costs(costs, 2), reject_cost)
+    cuts = set()
+    for one, other in combinations(range(ends.shape[1]), 2):
+        # expected costs are linear in the probability: where two lines meet below all others
+        ahead = ends[:, one] - ends[:, other]
+        if ahead[0] * ahead[1] < 0:
+            cut = ahead[0] / (ahead[0] - ahead[1])
+            expected = np.asarray([1.0 - cut, cut]) @ ends
+            if expected[one] <= expected.min() * (1.0 + 1e-12):
+                cuts.add(float(cut))
+    return np.asarray(sorted(cuts))
 
 
 def undecided_value(labels: NDArray[Any], undecided_label: Any) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import is_array_api_obj, is_numpy_array
+from array_api_compat import array_namespace, is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -21,14 +22,18 @@ from sklearn.utils.validation import check_is_fitted
 from grayzone.decision import (
     action_costs,
     action_labels,
+    adjust_prior,
     bayes_decision,
     class_prior,
     cost_matrix,
     reject_costs,
 )
 from grayzone.decision.costs import Costs, has_threshold, threshold_of
+from grayzone.decision.priors import class_shares
+from grayzone.decision.rules import cuts_between_actions
 from grayzone.estimators._base import labels_at
 from grayzone.estimators._html import FittedSummary
+from grayzone.estimators.facts import unwrapped
 from grayzone.numerics.backend import is_elsewhere, moved
 from grayzone.numerics.checks import Floats, Given, Numbers, Result, all_or_nothing, as_numpy
 from grayzone.sources.open import check_same_place, refuse_blocks
@@ -58,7 +63,8 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
     .. math:: \arg\min_j \sum_i p_i(x) \, \mathrm{cost}[i, j],
 
     for two classes rule (1) of Hérault & Grandvalet (2007), and "undecided" where even the best
-    decision is expected to cost more than `reject_cost`. Probabilities are left as they are.
+    decision is expected to cost more than `reject_cost`. Probabilities are left as they are,
+    unless a `prior` moves them to other class shares, by equation (2.4) of Saerens et al. (2002).
 
     Parameters
     ----------
@@ -74,6 +80,11 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
     undecided_label : "auto", str or number, default="auto"
         What `predict` returns for undecided rows; "auto" is -1 beside numeric labels and
         "undecided" beside strings. Used with `reject_cost` only.
+    prior : None, mapping or array-like of shape (n_classes,), default=None
+        Shares of the classes where decisions are made, up to a factor, if they differ from those
+        of the labels (weighted as they are) that `fit` is given: ``{label: share}`` or one for
+        each class. Probabilities are then those under these shares, see
+        :func:`grayzone.decision.adjust_prior`. None: the shares stay.
 
     Attributes
     ----------
@@ -104,7 +115,15 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
     `score` is the accuracy, in which undecided rows count as errors; see
     :func:`grayzone.metrics.expected_cost` and :func:`grayzone.metrics.selective_risk`.
 
+    A classifier that was fitted for a gray zone has faithful probabilities inside it only; `fit`
+    warns if these costs, or this prior, put a decision elsewhere.
+
     `fit` is all or nothing: if it raises, the object is as it was before.
+
+    References
+    ----------
+    M. Saerens, P. Latinne and C. Decaestecker, "Adjusting the outputs of a classifier to new a
+    priori probabilities: a simple procedure", Neural Computation, 2002.
 
     Examples
     --------
@@ -123,6 +142,15 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
     array([ 0,  1, -1])
     >>> int((wary.predict(X) == -1).sum())
     53
+
+    A fitted classifier, where the costs are others and a class has become rarer:
+
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> today = BayesDecisionClassifier(
+    ...     FrozenEstimator(clf.estimator_), costs={0: 2.0, 1: 1.0}, prior={0: 0.1, 1: 0.9}
+    ... )
+    >>> int((today.fit(X, y).predict(X) == 0).sum()), int((clf.predict(X) == 0).sum())
+    (200, 246)
     """
 
     def __init__(
@@ -131,11 +159,13 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         costs: Costs = None,
         reject_cost: Any = None,
         undecided_label: Any = "auto",
+        prior: Any = None,
     ) -> None:
         self.estimator = estimator
         self.costs = costs
         self.reject_cost = reject_cost
         self.undecided_label = undecided_label
+        self.prior = prior
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **fit_params: Any) -> Self:
@@ -150,8 +180,8 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, passed to the classifier's `fit` and used for the class frequencies of
-            ``costs="balanced"``. With metadata routing enabled the classifier gets them if it
-            requests them.
+            ``costs="balanced"`` and of a `prior`. With metadata routing enabled the classifier
+            gets them if it requests them.
         **fit_params : dict
             More parameters for the classifier's `fit`.
 
@@ -176,13 +206,9 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
                 "sklearn.calibration.CalibratedClassifierCV can provide it."
             )
         classes = as_numpy(estimator.classes_)
-        balanced = isinstance(self.costs, str)
-        prior = class_prior(y, classes, sample_weight) if balanced else None
-        # Costs stay on the host, as plain numbers, wherever the data live.
-        self._costs = cost_matrix(self.costs, classes, prior).tolist()
-        self._reject_costs, actions = None, classes
+        self._set_decision(classes, y, sample_weight)
+        actions = classes
         if self.reject_cost is not None:
-            self._reject_costs = reject_costs(self.reject_cost, classes).tolist()
             actions = action_labels(classes, self.undecided_label)
         # A frozen classifier was fitted elsewhere, on data of a library only it knows.
         frozen = isinstance(self.estimator, FrozenEstimator)
@@ -192,7 +218,41 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         # empty: an array that moves with the others (grayzone.arrays) and says where they are
         self._home = None if frozen else _placed(np.empty(0), X if is_elsewhere(X) else None)
         self.estimator_ = estimator
+        self._warn_beyond_zone()
         return self
+
+    def _set_decision(self, classes: Any, y: Any, sample_weight: Any) -> None:
+        """Set costs and class shares; they stay on the host, wherever the data live."""
+        self._priors = None
+        prior = None
+        if isinstance(self.costs, str) or self.prior is not None:
+            prior = class_prior(y, classes, sample_weight)
+        if self.prior is not None:
+            seen, prior = prior, class_shares(self.prior, classes)
+            self._priors = class_shares(seen, classes, "y's shares").tolist(), prior.tolist()
+        self._costs = cost_matrix(self.costs, classes, prior).tolist()
+        self._reject_costs = None
+        if self.reject_cost is not None:
+            self._reject_costs = reject_costs(self.reject_cost, classes).tolist()
+
+    def _warn_beyond_zone(self) -> None:
+        """Warn where decisions rest on probabilities that a zoned classifier has not fitted."""
+        zone = getattr(unwrapped(self.estimator_)[0], "zone_", None)
+        if len(self._costs) > 2 or not isinstance(zone, tuple):
+            return
+        cuts = cuts_between_actions(self._costs, self._reject_costs)
+        if self._priors is not None:
+            cuts = adjust_prior(cuts, *reversed(self._priors))
+        beyond = [cut for cut in cuts if not zone[0] <= cut <= zone[1]]
+        if beyond:
+            warnings.warn(
+                f"Decisions change at a probability of {beyond[0]:.3g}, outside the zone "
+                f"({zone[0]:.3g}, {zone[1]:.3g}) that the classifier was fitted for, where its "
+                "probabilities only say that they are beyond it. Fit it with these costs, with a "
+                "wider zone, or with zone=None.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _check_target(self, y: Any) -> None:
         if y is None:
@@ -229,7 +289,7 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         actions : ndarray of shape (n_samples,)
             Class labels or the label of "undecided".
         """
-        proba = self._respond("predict_proba", X, caller="predict")
+        proba = self._proba(X, caller="predict")
         chosen = bayes_decision(proba, self._costs, reject_cost=self._reject_costs)
         if is_numpy_array(self.actions_):
             return labels_at(self.actions_, chosen)
@@ -249,12 +309,12 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         expected : ndarray of shape (n_samples, n_actions)
             Expected costs, one column for each of `actions_`.
         """
-        proba = self._respond("predict_proba", X, caller="expected_costs")
+        proba = self._proba(X, caller="expected_costs")
         return action_costs(proba, self._costs, reject_cost=self._reject_costs)
 
     @_if_estimator_has("predict_proba")
     def predict_proba(self, X: Any) -> Numbers:
-        """Return the wrapped classifier's class probabilities.
+        """Return the wrapped classifier's class probabilities, under `prior` if there is one.
 
         Parameters
         ----------
@@ -266,11 +326,11 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         proba : ndarray of shape (n_samples, n_classes)
             Probabilities of the classes, in the order of `classes_`.
         """
-        return self._respond("predict_proba", X, caller="predict_proba")
+        return self._proba(X, caller="predict_proba")
 
     @_if_estimator_has("predict_log_proba")
     def predict_log_proba(self, X: Any) -> Numbers:
-        """Return the logarithms of the wrapped classifier's class probabilities.
+        """Return the logarithms of the class probabilities.
 
         Parameters
         ----------
@@ -282,7 +342,12 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
         log_proba : ndarray of shape (n_samples, n_classes)
             Log-probabilities of the classes, in the order of `classes_`.
         """
-        return self._respond("predict_log_proba", X, caller="predict_log_proba")
+        check_is_fitted(self)
+        if self._priors is None:
+            return self._respond("predict_log_proba", X, caller="predict_log_proba")
+        proba = self._proba(X, caller="predict_log_proba")
+        with np.errstate(divide="ignore"):
+            return array_namespace(proba).log(proba)
 
     @_if_estimator_has("decision_function")
     def decision_function(self, X: Any) -> Numbers:
@@ -299,6 +364,11 @@ class BayesDecisionClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin
             The scores.
         """
         return self._respond("decision_function", X, caller="decision_function")
+
+    def _proba(self, X: Any, *, caller: str) -> Any:
+        """Return class probabilities where decisions are made."""
+        proba = self._respond("predict_proba", X, caller=caller)
+        return proba if self._priors is None else adjust_prior(proba, *self._priors)
 
     def _respond(self, method: str, X: Any, *, caller: str) -> Any:
         """Call a method of the fitted classifier on data of the library it was fitted with."""

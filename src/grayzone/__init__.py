@@ -6,6 +6,7 @@ from grayzone.estimators.bayes import BayesDecisionClassifier
 from grayzone.estimators.import_vector import ImportVectorMachine
 from grayzone.estimators.import_vector_cv import ImportVectorMachineCV
 from grayzone.estimators.minimax import MinimaxProbabilityMachine
+from grayzone.estimators.rate_limit import RateLimitClassifier
 from grayzone.estimators.sparse_minimax import SparseMinimaxProbabilityMachine
 from grayzone.estimators.tight_bound import TightBoundLogisticRegression
 from grayzone.estimators.tight_bound_classifier import TightBoundClassifier
@@ -20,6 +21,7 @@ __all__ = [
     "ImportVectorMachine",
     "ImportVectorMachineCV",
     "MinimaxProbabilityMachine",
+    "RateLimitClassifier",
     "SparseMinimaxProbabilityMachine",
     "TightBoundClassifier",
     "TightBoundLogisticRegression",

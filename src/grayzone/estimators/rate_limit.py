@@ -1,0 +1,345 @@
+"""A classifier whose rates keep their limits, at a stated confidence."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Tags, check_random_state
+
+from grayzone.decision import cost_matrix
+from grayzone.decision.confidence import (
+    largest_threshold,
+    least_threshold,
+    precise_thresholds,
+)
+from grayzone.decision.costs import Costs
+from grayzone.estimators._wrapper import DecidingWrapper, rows_of
+from grayzone.numerics.checks import all_or_nothing, as_numpy, check_number, check_weights
+from grayzone.sources.open import refuse_blocks
+from grayzone.sources.split import check_fraction, split_rows
+
+__all__ = ["RateLimitClassifier"]
+
+Array = Any
+
+_LIMITS = ("max_fpr", "min_recall", "min_precision")
+
+
+class RateLimitClassifier(DecidingWrapper):
+    r"""Make any classifier keep limits on its rates, at a stated confidence.
+
+    Part of the rows is held out of the fit. From their scores comes a threshold such that
+
+    .. math:: P(\text{a limit is broken on new rows}) \le 1 - \text{confidence},
+
+    for rows that are drawn as the held-out ones are, whatever the classifier and the distribution:
+    by order statistics of the scores of a class for a false positive rate or a recall (the
+    Neyman–Pearson umbrella [1]_), by a fixed sequence of exact binomial tests for a precision.
+    Several limits, and several groups, share the error. Of the thresholds that keep all limits the
+    one of least cost is taken, or without `costs` the one that decides for most positive rows (for
+    fewest rows where only a recall is asked for).
+
+    The statement is about the classifier that is kept: it is not fitted again to all rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier with ``predict_proba`` or ``decision_function``. It is cloned and fitted to the
+        rows that are not held out; of a :class:`~sklearn.frozen.FrozenEstimator` all rows given to
+        `fit` are held-out ones, which its own fit must not have seen.
+    max_fpr : float, default=None
+        Largest share of negative rows that are taken for positive ones.
+    min_recall : float, default=None
+        Smallest share of positive rows that are found.
+    min_precision : float, default=None
+        Smallest share of positive rows among those that are taken for them.
+    confidence : float, default=0.95
+        Probability with which all limits hold.
+    costs : None, mapping or array-like of shape (2, 2), default=None
+        What errors cost, for the choice among thresholds that keep the limits: a mapping
+        ``{label: cost of misclassifying it}`` or an array ``cost[true, predicted]``. Two classes.
+    positive : label, default=None
+        The class that limits are about, against all others; ``classes_[1]`` of two classes.
+    validation_fraction : float, default=0.3
+        Share of the rows of each class that is held out.
+    random_state : int, RandomState instance or None, default=None
+        Draws the held-out rows.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted classifier.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    threshold_ : float
+        Rows whose score for the positive class is at least that are decided for it: the probability
+        or, without ``predict_proba``, the decision function.
+    threshold_range_ : tuple of two floats
+        The least and the largest threshold that keep all limits.
+    rates_ : dict
+        "fpr", "recall" and "precision" of the held-out rows at `threshold_`.
+    n_held_out_ : int
+        Held-out rows.
+
+    See Also
+    --------
+    TightBoundLogisticRegression : Limits inside the training of a linear model.
+    sklearn.model_selection.TunedThresholdClassifierCV : A threshold by cross-validation, without a
+        statement about new rows.
+
+    Notes
+    -----
+    Rows are counted, not weighed: weights are for the classifier's fit, and rows of weight zero are
+    left out. Equal scores are decided alike, which keeps limits and may leave room below them.
+
+    References
+    ----------
+    .. [1] X. Tong, Y. Feng and J. J. Li (2018). Neyman–Pearson classification algorithms and NP
+       receiver operating characteristics. Science Advances.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from grayzone import RateLimitClassifier
+    >>> X, y = make_classification(4000, weights=[0.9], random_state=0)
+    >>> clf = RateLimitClassifier(LogisticRegression(), max_fpr=0.02, random_state=0)
+    >>> clf.fit(X[:2000], y[:2000]).rates_["fpr"] < 0.02
+    True
+    >>> bool(clf.predict(X[2000:])[y[2000:] == 0].mean() < 0.02)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        max_fpr: float | None = None,
+        min_recall: float | None = None,
+        min_precision: float | None = None,
+        confidence: float = 0.95,
+        *,
+        costs: Costs = None,
+        positive: Any = None,
+        validation_fraction: float = 0.3,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.max_fpr = max_fpr
+        self.min_recall = min_recall
+        self.min_precision = min_precision
+        self.confidence = confidence
+        self.costs = costs
+        self.positive = positive
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    @all_or_nothing
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Fit the classifier, and find a threshold that keeps the limits.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, as the wrapped classifier takes it, but neither blocks nor Dask.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights for the classifier's `fit`; rows of weight zero are left out.
+        groups : array-like of shape (n_samples,), default=None
+            Group of each row: each limit is kept in every group.
+        **fit_params : dict
+            More parameters for the classifier's `fit`.
+
+        Returns
+        -------
+        self : RateLimitClassifier
+            The fitted object.
+        """
+        limits = self._checked_limits()
+        refuse_blocks(self, X, "Fit the classifier to blocks, and freeze it.")
+        self._check_target(y)
+        estimator, held_out = self._fit_inner(X, y, sample_weight, fit_params)
+        classes = as_numpy(estimator.classes_)
+        self._positive = self._checked_positive(classes)
+        self._expose_inner(estimator, classes, X)
+        scores = as_numpy(self._scores(rows_of(X, held_out), "fit")).astype(np.float64)
+        positive = as_numpy(y)[held_out] == classes[self._positive]
+        groups = np.zeros(len(positive)) if groups is None else as_numpy(groups)[held_out]
+        allowed = _allowed(limits, scores, positive, groups, 1.0 - self.confidence)
+        self.threshold_range_ = (
+            -np.inf if set(limits) == {"min_recall"} else float(allowed[0]),
+            np.inf if set(limits) == {"max_fpr"} else float(allowed[-1]),
+        )
+        self.threshold_ = self._chosen(allowed, scores, positive, classes)
+        self.rates_ = _rates(scores >= self.threshold_, positive)
+        self.n_held_out_ = len(scores)
+        return self
+
+    def _checked_limits(self) -> dict[str, float]:
+        limits = {name: getattr(self, name) for name in _LIMITS}
+        limits = {name: value for name, value in limits.items() if value is not None}
+        if not limits:
+            raise ValueError(f"Give at least one limit: {', '.join(_LIMITS)}.")
+        for name, value in {**limits, "confidence": self.confidence}.items():
+            if not 0.0 < check_number(name, value) < 1.0:
+                raise ValueError(f"{name} must be between 0 and 1; got {value!r}.")
+        check_fraction(self.validation_fraction)
+        return limits
+
+    def _checked_positive(self, classes: Array) -> int:
+        """Return the place of the class that limits are about."""
+        if self.positive is None:
+            if len(classes) != 2:
+                raise ValueError(
+                    f"Limits are about one class; y has {len(classes)}: name one as `positive`."
+                )
+            return 1
+        if self.positive not in classes.tolist():
+            raise ValueError(
+                f"positive={self.positive!r} is not among the classes {classes.tolist()}."
+            )
+        return classes.tolist().index(self.positive)
+
+    def _fit_inner(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]
+    ) -> tuple[Any, Array]:
+        """Return the fitted classifier, and the numbers of the rows that it has not seen."""
+        labels = as_numpy(y)
+        used = np.flatnonzero(check_weights(sample_weight, len(labels)) > 0)
+        if isinstance(self.estimator, FrozenEstimator):
+            return clone(self.estimator), used
+        classes, codes = np.unique(labels[used], return_inverse=True)
+        rng = check_random_state(self.random_state)
+        train, out = split_rows(codes, classes, self.validation_fraction, rng)
+        train, out = used[train], used[out]
+        weight = None if sample_weight is None else rows_of(sample_weight, train)
+        some = {k: _part_of(v, train, len(labels)) for k, v in fit_params.items()}
+        params = self._routed_fit_params(weight, some)
+        rows = rows_of(X, train), rows_of(y, train)
+        return clone(self.estimator).fit(*rows, **params), out
+
+    def _chosen(self, allowed: Array, scores: Array, positive: Array, classes: Array) -> float:
+        """Return the threshold to take among those that keep the limits."""
+        if self.costs is None:
+            few = self.max_fpr is None and self.min_precision is None
+            return float(allowed[-1] if few else allowed[0])
+        if len(classes) != 2:
+            raise ValueError(f"costs are for two classes beside limits; y has {len(classes)}.")
+        order = [1 - self._positive, self._positive]
+        matrix = cost_matrix(self.costs, classes)[np.ix_(order, order)]
+        # all scores in the range keep limits that one threshold at either end keeps
+        candidates = allowed
+        if self.min_precision is None:
+            low = allowed[0] if self.max_fpr is not None else -np.inf
+            high = allowed[-1] if self.min_recall is not None else np.inf
+            candidates = np.union1d(allowed, scores[(scores > low) & (scores < high)])
+        truth = positive.astype(int)
+        spent = [matrix[truth, (scores >= t).astype(int)].mean() for t in candidates]
+        return float(candidates[int(np.argmin(spent))])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if self.positive is None and tags.classifier_tags is not None:
+            tags.classifier_tags.multi_class = False
+        return tags
+
+    def _scores(self, X: Any, caller: str) -> Array:
+        """Return the scores for the positive class."""
+        if hasattr(self.estimator_, "predict_proba"):
+            return self._respond("predict_proba", X, caller=caller)[:, self._positive]
+        scores = self._respond("decision_function", X, caller=caller)
+        if scores.ndim == 1:
+            return scores if self._positive == 1 else -scores
+        return scores[:, self._positive]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Decide for the positive class where the score reaches the threshold.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data, as the wrapped classifier takes it.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Class labels; other rows of more than two classes get the most probable of the others.
+        """
+        self._fitted("predict")
+        scores = self._scores(X, "predict")
+        xp, k = array_namespace(scores), self._positive
+        reached = scores >= self.threshold_
+        if len(self.classes_) == 2:
+            return self._labels(xp.astype(reached if k == 1 else ~reached, xp.int64))
+        has_proba = hasattr(self.estimator_, "predict_proba")
+        method = "predict_proba" if has_proba else "decision_function"
+        others = self._respond(method, X, caller="predict")
+        left = xp.argmax(xp.concat([others[:, :k], others[:, k + 1 :]], axis=1), axis=1)
+        left = xp.where(left >= k, left + 1, left)
+        return self._labels(xp.where(reached, xp.full_like(left, k), left))
+
+
+def _part_of(value: Any, rows: Array, n_rows: int) -> Any:
+    """Return a fit parameter for some of the rows, where it has one entry a row."""
+    aligned = hasattr(value, "__len__") and not isinstance(value, str) and len(value) == n_rows
+    return rows_of(value, rows) if aligned else value
+
+
+def _allowed(
+    limits: dict[str, float], scores: Array, positive: Array, groups: Array, error: float
+) -> Array:
+    """Return thresholds, ascending, that keep all limits in all groups."""
+    names = np.unique(groups)
+    share = error / (len(limits) * len(names))
+    low, high = -np.inf, np.inf
+    for name in names:
+        mine = groups == name
+        of = "rows" if len(names) == 1 else f"rows of the group {name!r}"
+        if "max_fpr" in limits:
+            kept = least_threshold(
+                scores[mine & ~positive], limits["max_fpr"], share, f"negative {of}"
+            )
+            low = max(low, kept)
+        if "min_recall" in limits:
+            missed = 1.0 - limits["min_recall"]
+            kept = largest_threshold(scores[mine & positive], missed, share, f"positive {of}")
+            high = min(high, kept)
+    if "min_precision" in limits:
+        value, several = limits["min_precision"], groups if len(names) > 1 else None
+        allowed = precise_thresholds(scores, positive, value, share, several)
+        allowed = allowed[(allowed >= low) & (allowed <= high)]
+    else:
+        ends = [end for end in (low, high) if np.isfinite(end)]
+        allowed = np.array(ends if low <= high else [])
+    if not allowed.size:
+        asked = ", ".join(f"{name}={value:g}" for name, value in limits.items())
+        raise ValueError(
+            f"No threshold keeps {asked} with this classifier and confidence. More held-out rows, "
+            "a better classifier or looser limits would help."
+        )
+    return allowed
+
+
+def _rates(decided: Array, positive: Array) -> dict[str, float]:
+    """Return rates of decisions; a rate of no rows is NaN."""
+
+    def share(part: Array, of: Array) -> float:
+        return float(np.mean(part[of])) if np.any(of) else float("nan")
+
+    return {
+        "fpr": share(decided, ~positive),
+        "recall": share(decided, positive),
+        "precision": share(positive, decided),
+    }

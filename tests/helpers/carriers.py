@@ -23,6 +23,7 @@ from grayzone import (
     ImportVectorMachine,
     ImportVectorMachineCV,
     MinimaxProbabilityMachine,
+    RateLimitClassifier,
     SparseMinimaxProbabilityMachine,
     TightBoundClassifier,
     TightBoundLogisticRegression,
@@ -60,7 +61,7 @@ class Case:
     """A model that is fitted, as accurately as it can be, to labels of some classes.
 
     ``draws`` says that it holds rows out: those of streams are drawn by their numbers, others than
-    of rows that are held.
+    of rows that are held. ``weighs``: whether weights are an argument of its own fit.
     """
 
     model: Any
@@ -72,6 +73,13 @@ class Case:
         "predict_log_proba",
     )
     draws: bool = False
+    weighs: bool = True
+
+    def fit(self, model, given):
+        """Fit a model to what a carrier gives: X, y and weights, or a source of all three."""
+        if self.weighs or len(given) < 3:
+            return model.fit(*given)
+        return model.fit(*given[:2], sample_weight=given[2])
 
     def reference(self, carrier):
         """Return the name of the carrier whose model is that of this one."""
@@ -116,8 +124,11 @@ ESTIMATORS = {
     ),
     "bounds of any model": Case(TightBoundClassifier(_Truncated(), n_bounds=3), methods=_CHOICES),
     "decisions": Case(
-        BayesDecisionClassifier(_Truncated(), costs={0: 3.0, 1: 1.0}, reject_cost=0.4),
+        BayesDecisionClassifier(_Truncated(zone=None), costs={0: 3.0, 1: 1.0}, reject_cost=0.4),
         methods=(*Case.methods, "expected_costs"),
+    ),
+    "limits of any model": Case(
+        RateLimitClassifier(_Truncated(), max_fpr=0.3, confidence=0.8, random_state=0), weighs=False
     ),
 }
 
@@ -367,9 +378,10 @@ _AT_ONCE = (
     "sparse minimax",
     "bounds of any model",
     "decisions",
+    "limits of any model",
 )
 _NUMPY_ALONE = ("import point search", "sparse minimax", "bounds of any model")
-_AROUND = ("bounds of any model", "decisions")
+_AROUND = ("bounds of any model", "decisions", "limits of any model")
 
 
 def _cells(estimators, carriers, error, match):

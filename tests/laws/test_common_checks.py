@@ -13,6 +13,7 @@ from grayzone import (
     ImportVectorMachine,
     ImportVectorMachineCV,
     MinimaxProbabilityMachine,
+    RateLimitClassifier,
     SparseMinimaxProbabilityMachine,
     TightBoundClassifier,
     TightBoundLogisticRegression,
@@ -63,6 +64,10 @@ ESTIMATORS = [
     TightBoundLogisticRegression(n_bounds=1),
     TightBoundClassifier(LogisticRegression()),
     BayesDecisionClassifier(LogisticRegression()),
+    # a limit that few rows are enough for, and costs that find the best threshold below it
+    RateLimitClassifier(
+        LogisticRegression(), max_fpr=0.5, confidence=0.5, costs=[[0, 1], [1, 0]], random_state=0
+    ),
     BayesDecisionClassifier(TruncatedLogisticRegression()),
 ]
 

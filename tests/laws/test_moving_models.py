@@ -32,7 +32,7 @@ MODELS = {
     "kernel minimax": MinimaxProbabilityMachine(kernel="rbf"),
     "tight bounds": TightBoundLogisticRegression(),
     "undecided": TightBoundLogisticRegression(reject_cost=0.2),
-    "decisions": BayesDecisionClassifier(TruncatedLogisticRegression(), reject_cost=0.2),
+    "decisions": BayesDecisionClassifier(TruncatedLogisticRegression(zone=None), reject_cost=0.2),
     "pipeline": make_pipeline(MinMaxScaler(), TruncatedLogisticRegression()),
 }
 
@@ -113,7 +113,7 @@ def test_steps_on_batches_go_on_elsewhere(there, data):
 def test_decisions_of_a_frozen_classifier_move_with_it(there, data):
     X, y = data
     X_there = there(X)
-    frozen = FrozenEstimator(TruncatedLogisticRegression().fit(X, y))
+    frozen = FrozenEstimator(TruncatedLogisticRegression(zone=None).fit(X, y))
     model = BayesDecisionClassifier(frozen, costs={0: 5, 1: 1}).fit(X, y)
     with config_context(array_api_dispatch=True):
         found = move_to(model, X_there).predict(X_there)

@@ -29,7 +29,7 @@ ESTIMATORS = {
     "minimax kernel": MinimaxProbabilityMachine(kernel="rbf", cv=None),
     "sparse minimax": SparseMinimaxProbabilityMachine(5, random_state=0),
     "tight bounds": TightBoundLogisticRegression(),
-    "Bayes": BayesDecisionClassifier(TruncatedLogisticRegression(), reject_cost=0.2),
+    "Bayes": BayesDecisionClassifier(TruncatedLogisticRegression(zone=None), reject_cost=0.2),
 }
 METHODS = ("decision_function", "predict_proba", "predict_log_proba", "expected_costs")
 X, y = load_breast_cancer(return_X_y=True)

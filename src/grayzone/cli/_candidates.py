@@ -84,7 +84,8 @@ def _logistic(stakes: Stakes, seed: int) -> Any:
 
 
 def _truncated(stakes: Stakes, seed: int) -> Any:
-    zones: Any = (0.5, 1.0, 2.0) if stakes.binary else (None,)
+    # "undecided" has two thresholds, which a zone around one does not reach
+    zones: Any = (0.5, 1.0, 2.0) if stakes.binary and stakes.reject_cost is None else (None,)
     model = TruncatedLogisticRegressionCV(
         Cs=CS, zones=zones, costs=stakes.costs, cv=_folds(seed), tol=1e-4
     )

@@ -164,11 +164,11 @@ def largest_threshold(scores: Array, rate: float, error: float, of: str = "posit
     --------
     >>> import numpy as np
     >>> from grayzone.decision.confidence import largest_threshold
-    >>> largest_threshold(np.arange(1000.0), rate=0.05, error=0.05)
+    >>> round(largest_threshold(np.arange(1000.0), rate=0.05, error=0.05), 6)
     38.0
     """
     beyond = most_beyond(len(scores), rate, error, of)
-    return float(np.sort(scores)[beyond])
+    return float(np.nextafter(np.sort(scores)[beyond], -np.inf))
 
 
 def precise_thresholds(

@@ -87,6 +87,39 @@ class DecidingWrapper(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEs
         # those of a frozen classifier may be where its labels were, and its data elsewhere
         return labels_at(moved(self.actions_, chosen), chosen)
 
+    @if_estimator_has("predict_proba")
+    def predict_proba(self, X: Any) -> Numbers:
+        """Return class probabilities: those that decisions are made by.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data, as the wrapped classifier takes it.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Probabilities of the classes, in the order of `classes_`.
+        """
+        return self._proba(X, caller="predict_proba")
+
+    @if_estimator_has("predict_log_proba")
+    def predict_log_proba(self, X: Any) -> Numbers:
+        """Return the logarithms of the class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data, as the wrapped classifier takes it.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            Log-probabilities of the classes, in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        return self._log_proba(X)
+
     @if_estimator_has("decision_function")
     def decision_function(self, X: Any) -> Numbers:
         """Return the wrapped classifier's decision function, which knows nothing of costs.
@@ -102,6 +135,13 @@ class DecidingWrapper(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEs
             The scores.
         """
         return self._respond("decision_function", X, caller="decision_function")
+
+    def _proba(self, X: Any, *, caller: str) -> Any:
+        """Return class probabilities where decisions are made."""
+        return self._respond("predict_proba", X, caller=caller)
+
+    def _log_proba(self, X: Any) -> Any:
+        return self._respond("predict_log_proba", X, caller="predict_log_proba")
 
     def _respond(self, method: str, X: Any, *, caller: str) -> Any:
         """Call a method of the fitted classifier on data of the library it was fitted with."""
@@ -174,7 +214,9 @@ def rows_of(values: Any, rows: NDArray[np.intp]) -> Any:
         return array_namespace(values).take(values, moved(rows, values), axis=0)
     if isinstance(values, (list, tuple)):
         return [values[k] for k in rows]
-    return values.tocsr()[rows] if sp.issparse(values) else values[rows]
+    if sp.issparse(values):
+        return values.tocsr()[rows]
+    return (values if hasattr(values, "__getitem__") else np.asarray(values))[rows]
 
 
 def _placed(actions: NDArray[Any], like: Any) -> Any:

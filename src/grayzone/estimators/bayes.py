@@ -9,7 +9,6 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from grayzone.decision import (
     action_costs,
@@ -23,7 +22,7 @@ from grayzone.decision import (
 from grayzone.decision.costs import Costs, has_threshold, threshold_of
 from grayzone.decision.priors import class_shares
 from grayzone.decision.rules import cuts_between_actions
-from grayzone.estimators._wrapper import DecidingWrapper, if_estimator_has
+from grayzone.estimators._wrapper import DecidingWrapper
 from grayzone.estimators.facts import unwrapped
 from grayzone.numerics.checks import Floats, Numbers, all_or_nothing, as_numpy
 from grayzone.sources.open import refuse_blocks
@@ -257,47 +256,16 @@ class BayesDecisionClassifier(DecidingWrapper):
         proba = self._proba(X, caller="expected_costs")
         return action_costs(proba, self._costs, reject_cost=self._reject_costs)
 
-    @if_estimator_has("predict_proba")
-    def predict_proba(self, X: Any) -> Numbers:
-        """Return the wrapped classifier's class probabilities, under `prior` if there is one.
+    def _proba(self, X: Any, *, caller: str) -> Any:
+        proba = super()._proba(X, caller=caller)
+        return proba if self._priors is None else adjust_prior(proba, *self._priors)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data, as the wrapped classifier takes it.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-            Probabilities of the classes, in the order of `classes_`.
-        """
-        return self._proba(X, caller="predict_proba")
-
-    @if_estimator_has("predict_log_proba")
-    def predict_log_proba(self, X: Any) -> Numbers:
-        """Return the logarithms of the class probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data, as the wrapped classifier takes it.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples, n_classes)
-            Log-probabilities of the classes, in the order of `classes_`.
-        """
-        check_is_fitted(self)
+    def _log_proba(self, X: Any) -> Any:
         if self._priors is None:
-            return self._respond("predict_log_proba", X, caller="predict_log_proba")
+            return super()._log_proba(X)
         proba = self._proba(X, caller="predict_log_proba")
         with np.errstate(divide="ignore"):
             return array_namespace(proba).log(proba)
-
-    def _proba(self, X: Any, *, caller: str) -> Any:
-        """Return class probabilities where decisions are made."""
-        proba = self._respond("predict_proba", X, caller=caller)
-        return proba if self._priors is None else adjust_prior(proba, *self._priors)
 
     @property
     def cost_matrix_(self) -> Floats:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from grayzone.decision import cost_matrix
 from grayzone.decision.confidence import (
@@ -17,9 +18,15 @@ from grayzone.decision.confidence import (
     least_threshold,
     precise_thresholds,
 )
-from grayzone.decision.costs import Costs
+from grayzone.decision.costs import Costs, threshold_of
 from grayzone.estimators._wrapper import DecidingWrapper, rows_of
-from grayzone.numerics.checks import all_or_nothing, as_numpy, check_number, check_weights
+from grayzone.numerics.checks import (
+    all_or_nothing,
+    as_labels,
+    as_numpy,
+    check_number,
+    check_weights,
+)
 from grayzone.sources.open import refuse_blocks
 from grayzone.sources.split import check_fraction, split_rows
 
@@ -41,8 +48,9 @@ class RateLimitClassifier(DecidingWrapper):
     by order statistics of the scores of a class for a false positive rate or a recall (the
     Neyman–Pearson umbrella [1]_), by a fixed sequence of exact binomial tests for a precision.
     Several limits, and several groups, share the error. Of the thresholds that keep all limits the
-    one of least cost is taken, or without `costs` the one that decides for most positive rows (for
-    fewest rows where only a recall is asked for).
+    one nearest to the cheapest is taken: rule (1) of Hérault & Grandvalet (2007) for probabilities,
+    the least mean cost of the held-out rows for other scores. Without `costs` it is the one that
+    decides for most rows, or for fewest where only a recall is asked for.
 
     The statement is about the classifier that is kept: it is not fitted again to all rows.
 
@@ -94,8 +102,9 @@ class RateLimitClassifier(DecidingWrapper):
 
     Notes
     -----
-    Rows are counted, not weighed: weights are for the classifier's fit, and rows of weight zero are
-    left out. Equal scores are decided alike, which keeps limits and may leave room below them.
+    Held-out rows are counted, whatever they weigh: weights are for the classifier's fit; rows of
+    weight zero are left out. Equal scores are decided alike, which keeps limits and may leave room
+    below them.
 
     References
     ----------
@@ -139,14 +148,7 @@ class RateLimitClassifier(DecidingWrapper):
         self.random_state = random_state
 
     @all_or_nothing
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        **fit_params: Any,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:
         """Fit the classifier, and find a threshold that keeps the limits.
 
         Parameters
@@ -155,12 +157,11 @@ class RateLimitClassifier(DecidingWrapper):
             Training data, as the wrapped classifier takes it, but neither blocks nor Dask.
         y : array-like of shape (n_samples,)
             Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights for the classifier's `fit`; rows of weight zero are left out.
         groups : array-like of shape (n_samples,), default=None
             Group of each row: each limit is kept in every group.
         **fit_params : dict
-            More parameters for the classifier's `fit`.
+            More parameters for the classifier's `fit`, such as `sample_weight`; of those with an
+            entry for each row, it gets the entries of its rows.
 
         Returns
         -------
@@ -170,14 +171,21 @@ class RateLimitClassifier(DecidingWrapper):
         limits = self._checked_limits()
         refuse_blocks(self, X, "Fit the classifier to blocks, and freeze it.")
         self._check_target(y)
-        estimator, held_out = self._fit_inner(X, y, sample_weight, fit_params)
+        labels = as_labels(y, "y")
+        check_consistent_length(X, labels, groups)
+        if not labels.size:
+            raise ValueError(
+                "Found array with 0 sample(s) (y is empty) while a minimum of 1 is required by "
+                f"{type(self).__name__}."
+            )
+        estimator, held_out = self._fit_inner(X, y, labels, fit_params)
         classes = as_numpy(estimator.classes_)
         self._positive = self._checked_positive(classes)
         self._expose_inner(estimator, classes, X)
         scores = as_numpy(self._scores(rows_of(X, held_out), "fit")).astype(np.float64)
-        positive = as_numpy(y)[held_out] == classes[self._positive]
-        groups = np.zeros(len(positive)) if groups is None else as_numpy(groups)[held_out]
-        allowed = _allowed(limits, scores, positive, groups, 1.0 - self.confidence)
+        positive = labels[held_out] == classes[self._positive]
+        groups = np.zeros(len(labels)) if groups is None else as_labels(groups, "groups")
+        allowed = _allowed(limits, scores, positive, groups[held_out], 1.0 - self.confidence)
         self.threshold_range_ = (
             -np.inf if set(limits) == {"min_recall"} else float(allowed[0]),
             np.inf if set(limits) == {"max_fpr"} else float(allowed[-1]),
@@ -203,7 +211,8 @@ class RateLimitClassifier(DecidingWrapper):
         if self.positive is None:
             if len(classes) != 2:
                 raise ValueError(
-                    f"Limits are about one class; y has {len(classes)}: name one as `positive`."
+                    "Only binary classification is supported. The type of the target is "
+                    f"multiclass: name one of the {len(classes)} classes as `positive`."
                 )
             return 1
         if self.positive not in classes.tolist():
@@ -213,22 +222,24 @@ class RateLimitClassifier(DecidingWrapper):
         return classes.tolist().index(self.positive)
 
     def _fit_inner(
-        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]
+        self, X: Any, y: Any, labels: Array, fit_params: dict[str, Any]
     ) -> tuple[Any, Array]:
         """Return the fitted classifier, and the numbers of the rows that it has not seen."""
-        labels = as_numpy(y)
-        used = np.flatnonzero(check_weights(sample_weight, len(labels)) > 0)
+        used = np.flatnonzero(check_weights(fit_params.get("sample_weight"), len(labels)) > 0)
         if isinstance(self.estimator, FrozenEstimator):
             return clone(self.estimator), used
         classes, codes = np.unique(labels[used], return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                "A classifier needs at least two classes with a positive weight; got one class: "
+                f"{classes.tolist()}. Rows whose sample_weight is zero are left out."
+            )
         rng = check_random_state(self.random_state)
         train, out = split_rows(codes, classes, self.validation_fraction, rng)
-        train, out = used[train], used[out]
-        weight = None if sample_weight is None else rows_of(sample_weight, train)
-        some = {k: _part_of(v, train, len(labels)) for k, v in fit_params.items()}
-        params = self._routed_fit_params(weight, some)
-        rows = rows_of(X, train), rows_of(y, train)
-        return clone(self.estimator).fit(*rows, **params), out
+        params = {k: _part_of(v, used[train], len(labels)) for k, v in fit_params.items()}
+        params = self._routed_fit_params(params.pop("sample_weight", None), params)
+        rows = rows_of(X, used[train]), rows_of(y, used[train])
+        return clone(self.estimator).fit(*rows, **params), used[out]
 
     def _chosen(self, allowed: Array, scores: Array, positive: Array, classes: Array) -> float:
         """Return the threshold to take among those that keep the limits."""
@@ -236,18 +247,18 @@ class RateLimitClassifier(DecidingWrapper):
             few = self.max_fpr is None and self.min_precision is None
             return float(allowed[-1] if few else allowed[0])
         if len(classes) != 2:
-            raise ValueError(f"costs are for two classes beside limits; y has {len(classes)}.")
+            raise ValueError(f"costs beside limits are for two classes; y has {len(classes)}.")
         order = [1 - self._positive, self._positive]
         matrix = cost_matrix(self.costs, classes)[np.ix_(order, order)]
-        # all scores in the range keep limits that one threshold at either end keeps
-        candidates = allowed
-        if self.min_precision is None:
-            low = allowed[0] if self.max_fpr is not None else -np.inf
-            high = allowed[-1] if self.min_recall is not None else np.inf
-            candidates = np.union1d(allowed, scores[(scores > low) & (scores < high)])
-        truth = positive.astype(int)
-        spent = [matrix[truth, (scores >= t).astype(int)].mean() for t in candidates]
-        return float(candidates[int(np.argmin(spent))])
+        if hasattr(self.estimator_, "predict_proba"):
+            best = threshold_of(matrix)
+        else:
+            candidates = np.nextafter(np.unique(scores), -np.inf)
+            decided = scores >= candidates[:, None]
+            best = candidates[np.argmin(matrix[positive.astype(int), decided.astype(int)].mean(1))]
+        if self.min_precision is not None:
+            return float(allowed[np.argmin(np.abs(allowed - best))])
+        return float(np.clip(best, *self.threshold_range_))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -277,11 +288,11 @@ class RateLimitClassifier(DecidingWrapper):
         y : ndarray of shape (n_samples,)
             Class labels; other rows of more than two classes get the most probable of the others.
         """
-        self._fitted("predict")
+        check_is_fitted(self)
         scores = self._scores(X, "predict")
         xp, k = array_namespace(scores), self._positive
         reached = scores >= self.threshold_
-        if len(self.classes_) == 2:
+        if self.classes_.shape[0] == 2:
             return self._labels(xp.astype(reached if k == 1 else ~reached, xp.int64))
         has_proba = hasattr(self.estimator_, "predict_proba")
         method = "predict_proba" if has_proba else "decision_function"
@@ -293,8 +304,8 @@ class RateLimitClassifier(DecidingWrapper):
 
 def _part_of(value: Any, rows: Array, n_rows: int) -> Any:
     """Return a fit parameter for some of the rows, where it has one entry a row."""
-    aligned = hasattr(value, "__len__") and not isinstance(value, str) and len(value) == n_rows
-    return rows_of(value, rows) if aligned else value
+    shape = getattr(value, "shape", (len(value),) if isinstance(value, (list, tuple)) else ())
+    return rows_of(value, rows) if shape and shape[0] == n_rows else value
 
 
 def _allowed(

@@ -454,7 +454,7 @@ WRAPPERS = {
         make_pipeline(StandardScaler(), model), cv=2, ensemble=False
     ),
     "bayes": lambda model: BayesDecisionClassifier(
-        make_pipeline(StandardScaler(), model), costs={"fit": 1.0, "sick": 2.0}
+        make_pipeline(StandardScaler(), model), costs={"fit": 1.0, "sick": 1.5}
     ),
 }
 LINES = {

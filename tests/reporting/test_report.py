@@ -516,7 +516,7 @@ def test_facts_of_every_family_in_every_wrapper(family, wrapper, halves):
     if hasattr(inner, "accuracy_bound_"):
         assert any(text.startswith("Accuracy bound") for text in lines)
     if wrapper == "bayes":
-        assert summary["costs"] == [[0.0, 1.0], [3.0, 0.0]]
+        assert summary["costs"] == [[0.0, 1.0], [1.5, 0.0]]
         assert summary["binary"]["threshold"] == 0.25
 
 

@@ -517,7 +517,7 @@ def test_facts_of_every_family_in_every_wrapper(family, wrapper, halves):
         assert any(text.startswith("Accuracy bound") for text in lines)
     if wrapper == "bayes":
         assert summary["costs"] == [[0.0, 1.0], [1.5, 0.0]]
-        assert summary["binary"]["threshold"] == 0.25
+        assert summary["binary"]["threshold"] == 0.4
 
 
 def test_facts_through_a_frozen_pipeline(halves):

@@ -131,15 +131,14 @@ def test_blocks_are_rows_in_memory(case, weighted):
         assert found.promised_decrease_ <= 1e-7
 
 
-@EVERY_LIBRARY
 @EVERY_CASE
 @WEIGHTED
-def test_other_libraries_are_numpy(library, case, weighted):
+def test_tensors_are_numpy(case, weighted):
     n_classes, parameters = CASES[case]
     X, y, weight = data(n_classes)
     weight = weight if weighted else None
     expected = make(**parameters).fit(X, y, sample_weight=weight)
-    found, X_there = in_library(library, X, y, weight, **parameters)
+    found, X_there = in_library("torch", X, y, weight, **parameters)
     assert_same_model(found, expected)
     if expected.threshold_ is None:
         assert found.threshold_ is None

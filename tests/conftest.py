@@ -100,10 +100,10 @@ def pytest_generate_tests(metafunc):
         return
     parametrize = metafunc.parametrize
 
-    def of_the_first(names, values, indirect=False, ids=None, **options):
+    def of_the_first(names, values, *, ids=None, **options):
         if isinstance(ids, Iterable):
             ids = list(ids)[:1]
-        parametrize(names, list(values)[:1], indirect, ids, **options)
+        parametrize(names, list(values)[:1], ids=ids, **options)
 
     metafunc.parametrize = of_the_first
 

@@ -4,6 +4,7 @@ import functools
 import os
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 # Workers are processes (pytest-xdist): threads on top of them would fight for the same cores.
@@ -22,6 +23,7 @@ import pytest
 from pace import EVERY_CASE, HEAVY, NOT_QUICK, SLOW
 
 ROOT = Path(__file__).resolve().parents[1]
+NEVER = r"(?!)"  # a pattern of no name
 
 # A busy machine is no reason to fail: no deadlines, no complaint about slow generation.
 COMMON = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
@@ -90,6 +92,22 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc):
+    """Make, under `-m quick`, the first case of a test alone, where that is all that is run."""
+    test = f"{file_of(metafunc.definition.path)}::{metafunc.function.__name__}"
+    if metafunc.config.option.markexpr != "quick" or test in EVERY_CASE:
+        return
+    parametrize = metafunc.parametrize
+
+    def of_the_first(names, values, *, ids=None, **options):
+        if isinstance(ids, Iterable):
+            ids = list(ids)[:1]
+        parametrize(names, list(values)[:1], ids=ids, **options)
+
+    metafunc.parametrize = of_the_first
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(items):
     """Give tests the markers slow, browser, cluster, gpu and, to those of no other, quick."""
@@ -106,7 +124,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker(kind)
         first = (file, name) not in seen
         seen.add((file, name))
-        whole = any(re.search(pattern, item.nodeid) for pattern in EVERY_CASE)
+        whole = re.search(EVERY_CASE.get(f"{file}::{name}", NEVER), item.name)
         real = "data_dir" in getattr(item, "fixturenames", ())  # data sets, some of them large
         heavy = real or file in NOT_QUICK or name in HEAVY.get(file, "").split()
         apart = any(item.get_closest_marker(kind) for kind in kinds)

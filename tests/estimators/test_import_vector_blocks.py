@@ -141,7 +141,7 @@ def expected_model(setting, n_classes, weighted=True):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("where", ["torch", "strict", "blocks"])
+@pytest.mark.parametrize("where", ["torch", "blocks"])
 def test_same_model_as_numpy(where, setting, n_classes):
     expected, X, y, parameters = expected_model(setting, n_classes)
     weight = some_weights(y)

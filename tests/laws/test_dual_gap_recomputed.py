@@ -1,5 +1,7 @@
 """The duality gap and its dual point, recomputed from the fitted attributes alone."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from oracle import alpha_from_dual_coef, negative_margin, primal_value, relative_gap
@@ -8,9 +10,10 @@ from scipy.special import expit
 
 from grayzone import TruncatedLogisticRegression
 
-TOLERANCES = [1e-3, 1e-6, 1e-9]
+TOLERANCES = [1e-3, 1e-9]
 
 
+@cache
 def fit(case, tol, **parameters):
     """The estimator, the oracle problem and the dual point per row."""
     X, y, sample_weight, problem = case.build()
@@ -47,20 +50,14 @@ def test_gap_of_the_other_solvers(case, solver):
 
 @pytest.mark.parametrize("tol", TOLERANCES)
 @by_name(BINARY_CASES)
-def test_dual_point_is_admissible(case, tol):
-    estimator, _, alpha = fit(case, tol)
+def test_dual_point_is_admissible_and_spans_the_coefficients(case, tol):
+    estimator, problem, alpha = fit(case, tol)
     # A sigmoid beyond 37 is 1 in double precision; the division by C and the weight rounds too.
     assert np.all(alpha >= 0.0)
     assert np.all(alpha <= 1.0 + 4 * np.finfo(float).eps)
     if case.fit_intercept:
         scale = np.abs(estimator.dual_coef_).sum()
         assert abs(estimator.dual_coef_.sum()) <= 1e-12 * scale
-
-
-@pytest.mark.parametrize("tol", TOLERANCES)
-@by_name(BINARY_CASES)
-def test_coefficients_are_the_dual_combination_as_far_as_the_gap_says(case, tol):
-    estimator, problem, alpha = fit(case, tol)
     # P - D = (sum of nonnegative terms, one per row) + |w - w(a)|^2 / (2 C).
     combination = estimator.dual_coef_ @ problem.X[estimator.support_]
     distance = np.linalg.norm(estimator.coef_ - combination)

@@ -79,9 +79,14 @@ SPARSE = {
             X.astype(dtype), kind, index
         )
     )
-    for kind in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)
-    for dtype in (np.float64, np.float32)
-    for index in (np.int32, np.int64)
+    for kind, dtype, index in (
+        (sp.csr_array, np.float64, np.int32),
+        (sp.csr_array, np.float64, np.int64),
+        (sp.csr_matrix, np.float32, np.int32),
+        (sp.csc_array, np.float32, np.int32),
+        (sp.csc_array, np.float64, np.int64),
+        (sp.csc_matrix, np.float32, np.int64),
+    )
 }
 
 
@@ -210,7 +215,7 @@ def test_order_of_the_columns(problem):
     np.testing.assert_allclose(turned.coef_[:, ::-1], plain.coef_, atol=1e-5)
 
 
-@pytest.mark.parametrize("factor", [1e-3, 0.1, 7.0, 1e3])
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_weights_times_c_over_c(factor, problem):
     X, y = problem
     weight = np.random.default_rng(9).uniform(0.5, 2.0, size=N)

@@ -34,7 +34,7 @@ def estimator(request):
     return TruncatedLogisticRegression(**SETTINGS[request.param])
 
 
-@pytest.fixture(params=[1, 2, 3])
+@pytest.fixture(params=[1, 3])
 def interrupted(request, monkeypatch):
     """Run a call in which the k-th product with the data is an interruption from the keyboard."""
 

@@ -6,6 +6,7 @@ import array_api_strict
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from every import every
 from threadpoolctl import threadpool_limits
 
 from grayzone.numerics import designs
@@ -49,7 +50,6 @@ STORAGE = {
     "read-only": lambda X, folder: read_only(X),
     "memory-mapped": memory_mapped,
     "memory-mapped, Fortran": lambda X, folder: memory_mapped(X, folder, "F"),
-    "memory-mapped, single": lambda X, folder: memory_mapped(X.astype(np.float32), folder),
     "strided": lambda X, folder: strided(X),
     "reversed": lambda X, folder: X[::-1, ::-1].copy()[::-1, ::-1],
     "strict": lambda X, folder: array_api_strict.asarray(X),
@@ -58,8 +58,12 @@ STORAGE = {
         f"{kind.__name__}, {np.dtype(dtype).name}": lambda X, folder, kind=kind, dtype=dtype: kind(
             X.astype(dtype)
         )
-        for kind in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)
-        for dtype in (np.float64, np.float32)
+        for kind, dtype in (
+            (sp.csr_array, np.float64),
+            (sp.csr_matrix, np.float32),
+            (sp.csc_array, np.float32),
+            (sp.csc_matrix, np.float64),
+        )
     },
 }
 
@@ -103,23 +107,23 @@ def close(actual, expected):
     np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-11)
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
+@every("outputs", [1, 3])
 def test_scores(design, outputs):
     found, full, xp = design
     coef = np.random.default_rng(1).normal(size=(outputs, full.shape[1]))
     close(found.scores(xp.asarray(coef)), full @ coef.T)
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
+@every("outputs", [1, 3])
 def test_gradient(design, outputs):
     found, full, xp = design
     residual = np.random.default_rng(2).normal(size=(N, outputs))
     close(found.gradient(xp.asarray(residual)), residual.T @ full)
 
 
-@pytest.mark.parametrize("sign", ["positive", "both signs"])
-@pytest.mark.parametrize("matrices", [1, 3])
-@pytest.mark.parametrize("subset", [False, True], ids=["all rows", "some rows"])
+@every("sign", ["positive", "both signs"])
+@every("matrices", [1, 3])
+@every("subset", [False, True])
 def test_gram(design, matrices, sign, subset):
     found, full, xp = design
     rng = np.random.default_rng(3)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import BinaryProblem, dual_value, solve_binary, zone_floor
@@ -164,7 +165,7 @@ def test_pairs_reach_the_optimum(name, run):
     np.testing.assert_allclose(block.carried, block.naive_pull(), atol=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@every("seed", range(10))
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_from_any_start(seed, fit_intercept):
     rng = np.random.default_rng(seed)
@@ -242,8 +243,8 @@ def random_rows(n, seed):
 
 
 @kinds(_jit.extremes)
-@pytest.mark.parametrize("n", [1, 2, 7, 1000])
-@pytest.mark.parametrize("seed", range(3))
+@every("n", [1, 2, 7, 1000])
+@every("seed", range(3))
 def test_extremes(n, seed, run):
     pull, a, y = random_rows(n, seed)
     up, low = naive_sides(a, y)
@@ -254,7 +255,7 @@ def test_extremes(n, seed, run):
 
 @kinds(_jit.violators)
 @pytest.mark.parametrize(("n", "half"), [(10, 3), (300, 40), (2000, 256), (2000, 1), (30, 500)])
-@pytest.mark.parametrize("seed", range(3))
+@every("seed", range(3))
 def test_violators(n, half, seed, run):
     pull, a, y = random_rows(n, seed)
     up, low = naive_sides(a, y)
@@ -301,7 +302,7 @@ def test_violators_of_equal_pulls():
 
 
 @kinds(_jit.add_rows)
-@pytest.mark.parametrize("m", [0, 1, 3, 4, 5, 30])
+@every("m", [0, 1, 3, 4, 5, 30])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_add_rows(m, dtype, run):
     rng = np.random.default_rng(m)

@@ -1,5 +1,7 @@
 """The design of a kernel: values, gradients and inner products of the functions it spans."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -27,11 +29,27 @@ KERNELS = {
     "sparse": (RBF, sp.csr_array(DATA)),
     "single precision": (RBF, DATA.astype(np.float32)),
 }
+SOME_ROWS = np.array([3, 4, 11, 30, 7])
 STORING = {
     "nothing kept": {"keep": False},
     "all kept": {"keep": True},
     "kept, no room": {"keep": True, "budget": 100.0},
 }
+# Kernel, rows (None for all), what is kept, and whether there is an intercept: all of these for one
+# kernel, and each of them for every other.
+CASES = [
+    *product(["rbf"], [None, SOME_ROWS], STORING, [True, False]),
+    *(
+        (name, *rest)
+        for name in KERNELS
+        if name != "rbf"
+        for rest in (
+            (None, "nothing kept", True),
+            (SOME_ROWS, "all kept", False),
+            (SOME_ROWS, "kept, no room", True),
+        )
+    ),
+]
 
 
 def kernel_matrix(kernel, X):
@@ -41,25 +59,31 @@ def kernel_matrix(kernel, X):
     return kernel(dense, dense)
 
 
-@pytest.fixture(params=KERNELS)
-def kernel_and_data(request):
-    return KERNELS[request.param]
+def name_of(case):
+    kernel, rows, storing, intercept = case
+    kinds = "all rows" if rows is None else "some rows", "intercept" if intercept else "none"
+    return ", ".join([kernel, *kinds, storing])
 
 
-@pytest.fixture(params=[None, np.array([3, 4, 11, 30, 7])], ids=["all rows", "some rows"])
-def rows(request):
+@pytest.fixture(params=CASES, ids=name_of)
+def case(request):
     return request.param
 
 
-@pytest.fixture(params=STORING)
-def storing(request):
-    return STORING[request.param]
+@pytest.fixture
+def kernel_and_data(case):
+    return KERNELS[case[0]]
 
 
-@pytest.fixture(params=[True, False], ids=["intercept", "no intercept"])
-def design(request, kernel_and_data, rows, storing):
-    kernel, X = kernel_and_data
-    return KernelDesign(kernel, X, request.param, rows=rows, **storing)
+@pytest.fixture
+def rows(case):
+    return case[1]
+
+
+@pytest.fixture
+def design(case):
+    name, rows, storing, intercept = case
+    return KernelDesign(*KERNELS[name], intercept, rows=rows, **STORING[storing])
 
 
 @pytest.fixture(name="K")

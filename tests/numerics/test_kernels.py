@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import pairwise
@@ -152,7 +153,7 @@ def test_precomputed():
 
 # tiles are of 256 rows and 1024 columns
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (256, 1024), (257, 1025), (700, 30), (90, 2100)])
-@pytest.mark.parametrize("outputs", [1, 3])
+@every("outputs", [1, 3])
 def test_product(kernel_and_expected, n, m, outputs):
     kernel, expected = kernel_and_expected
     rng = np.random.default_rng(n)

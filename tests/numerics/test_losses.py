@@ -3,6 +3,7 @@
 import array_api_strict
 import numpy as np
 import pytest
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from multinomial import Multinomial
@@ -104,7 +105,7 @@ def test_logit_inverts_the_sigmoid(p):
     np.testing.assert_allclose(there, p, rtol=1e-13)
 
 
-@pytest.mark.parametrize("u", EXTREME)
+@every("u", EXTREME)
 def test_elementary_functions_stay_finite(u, xp):
     u = xp.asarray([u])
     assert np.isfinite(host(softplus(u))).all()
@@ -114,7 +115,7 @@ def test_elementary_functions_stay_finite(u, xp):
 # --------------------------------------------------------------------------- laws over the table
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_slope_is_the_derivative_of_the_value(name, floor, xp):
     u = away_from_kinks(margins(floor), floor)
@@ -127,7 +128,7 @@ def test_slope_is_the_derivative_of_the_value(name, floor, xp):
     assert np.all(np.abs(at(loss, "slope", xp, u) - numeric) <= tolerance)
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_curvature_is_the_derivative_of_the_slope(name, floor, xp):
     u = away_from_kinks(margins(floor), floor)
@@ -139,7 +140,7 @@ def test_curvature_is_the_derivative_of_the_slope(name, floor, xp):
     assert np.all(np.abs(at(loss, "curvature", xp, u) - rise / (2.0 * STEP)) <= tolerance)
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 @pytest.mark.parametrize("name", CONVEX)
 def test_convex(name, floor, xp):
     u = margins(floor)
@@ -152,7 +153,7 @@ def test_convex(name, floor, xp):
     assert np.all(at(short, "value", xp, 0.5 * (left + right)) <= chord * (1.0 + 4e-16))
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_rising_and_never_negative(name, floor, xp):
     u = margins(floor)
@@ -164,7 +165,7 @@ def test_rising_and_never_negative(name, floor, xp):
     assert np.all((slopes >= 0.0) & (slopes <= 1.0))
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_libraries_agree(name, floor):
     u = margins(floor)
@@ -176,7 +177,7 @@ def test_libraries_agree(name, floor):
         )
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_finite_at_the_extremes(name, floor, xp):
     u = np.array(EXTREME)
@@ -200,7 +201,7 @@ def test_no_floor_is_the_logistic_loss(xp):
     )
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 def test_take_gives_the_loss_of_these_rows(floor, xp):
     floors = xp.asarray([floor, 0.5, -2.0])
     part = TruncatedLogistic(floors).take(xp.asarray([2, 0]))
@@ -210,8 +211,8 @@ def test_take_gives_the_loss_of_these_rows(floor, xp):
 # -------------------------------------------------------------------------------- rounded kink
 
 
-@pytest.mark.parametrize("width", [1.0, 0.1, 1e-3, 1e-9])
-@pytest.mark.parametrize("floor", [-9.0, -1.0, 0.0, 1.5])
+@every("width", [1.0, 0.1, 1e-3, 1e-9])
+@every("floor", [-9.0, -1.0, 0.0, 1.5])
 def test_smoothing_bounds_from_above_and_closes_in(width, floor, xp):
     u = np.concatenate([margins(floor), floor + width * np.linspace(-1.5, 1.5, 61)])
     exact = TruncatedLogistic(xp.asarray(np.full(len(u), floor)))
@@ -241,7 +242,7 @@ def test_smoothing_is_twice_continuously_differentiable(width, side, xp):
 # ---------------------------------------------------------------------------------------- ramp
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 def test_ramp_is_the_smaller_of_a_convex_loss_and_a_constant(floor, xp):
     u = np.concatenate([margins(floor), EXTREME])
     floors = xp.asarray(np.full(len(u), floor))
@@ -277,7 +278,7 @@ def smallest(function, low, high, corners):
     return min([found.fun, *(function(c) for c in corners if np.isfinite(c))])
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 def test_conjugate_is_the_largest_linear_excess(floor, xp):
     a = multipliers(floor)
     found = at(built("truncated", floor, a, xp), "conjugate", xp, a)
@@ -289,8 +290,8 @@ def test_conjugate_is_the_largest_linear_excess(floor, xp):
         assert value == pytest.approx(-best, rel=1e-14, abs=1e-9)
 
 
-@pytest.mark.parametrize("floor", FLOORS)
-@pytest.mark.parametrize("u", [-20.0, -1.0, 0.0, 0.7, 25.0])
+@every("floor", FLOORS)
+@every("u", [-20.0, -1.0, 0.0, 0.7, 25.0])
 def test_biconjugate_is_the_loss(floor, u, xp):
     loss = TruncatedLogistic(xp.asarray([floor]))
     best = smallest(
@@ -302,13 +303,13 @@ def test_biconjugate_is_the_loss(floor, u, xp):
     assert -best == pytest.approx(reference(u, floor), rel=1e-14)
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 def test_conjugate_is_infinite_outside_its_domain(floor, xp):
     a = np.array([-1e300, -1.0, -1e-300, np.nextafter(1.0, 2.0), 2.0, 1e300])
     assert np.all(np.isposinf(at(built("truncated", floor, a, xp), "conjugate", xp, a)))
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 def test_conjugate_is_finite_and_convex_in_its_domain(floor, xp):
     a = np.unique(np.concatenate([multipliers(floor), np.linspace(0.0, 1.0, 101), [5e-324]]))
     values = at(built("truncated", floor, a, xp), "conjugate", xp, a)
@@ -318,7 +319,7 @@ def test_conjugate_is_finite_and_convex_in_its_domain(floor, xp):
     assert np.all(there <= 0.5 * (values[1:] + values[:-1]) + 4e-15 * (1.0 + np.abs(there)))
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 def test_fenchel_young_is_value_plus_conjugate_less_product(floor, xp):
     u, a = (g.ravel() for g in np.meshgrid(margins(floor), multipliers(floor)))
     loss = built("truncated", floor, u, xp)
@@ -330,8 +331,8 @@ def test_fenchel_young_is_value_plus_conjugate_less_product(floor, xp):
     assert np.all(young >= 0.0)
 
 
-@pytest.mark.parametrize("floor", FLOORS)
-@pytest.mark.parametrize("a", [-0.5, 1.5])
+@every("floor", FLOORS)
+@every("a", [-0.5, 1.5])
 def test_fenchel_young_is_infinite_outside_the_domain(floor, a, xp):
     # what is not a dual point must not certify anything
     u = np.array([-5.0, 0.0, 40.0])
@@ -339,7 +340,7 @@ def test_fenchel_young_is_infinite_outside_the_domain(floor, a, xp):
     assert np.all(np.isposinf(young))
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 def test_fenchel_young_is_zero_at_the_slope(floor, xp):
     u = margins(floor)
     loss = built("truncated", floor, u, xp)
@@ -347,7 +348,7 @@ def test_fenchel_young_is_zero_at_the_slope(floor, xp):
     assert np.all(at(loss, "fenchel_young", xp, u, at(loss, "slope", xp, u)) <= 1e-15)
 
 
-@pytest.mark.parametrize("floor", [f for f in FLOORS if np.isfinite(f)])
+@every("floor", [f for f in FLOORS if np.isfinite(f)])
 def test_fenchel_young_is_zero_on_the_kink_for_all_its_slopes(floor, xp):
     a = float(expit(floor)) * np.linspace(0.0, 1.0, 11)
     u = np.full(len(a), floor)
@@ -355,8 +356,8 @@ def test_fenchel_young_is_zero_on_the_kink_for_all_its_slopes(floor, xp):
     assert np.all(at(loss, "fenchel_young", xp, u, a) <= 1e-15)
 
 
-@pytest.mark.parametrize("distance", [1e-2, 1e-4, 1.1e-4, 1e-6, 1e-7])
-@pytest.mark.parametrize("floor", [-np.inf, -9.0])
+@every("distance", [1e-2, 1e-4, 1.1e-4, 1e-6, 1e-7])
+@every("floor", [-np.inf, -9.0])
 def test_fenchel_young_does_not_cancel(floor, distance, xp):
     # near its zero it is curvature d^2 / 2: far below the rounding of value + conjugate - a u
     u = np.linspace(-6.0, 15.0, 64)
@@ -369,7 +370,7 @@ def test_fenchel_young_does_not_cancel(floor, distance, xp):
         assert np.all(np.abs(young / (0.5 * bend * step**2) - 1.0) <= tolerance)
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@every("floor", FLOORS)
 def test_fenchel_young_at_the_extremes(floor, xp):
     a = np.concatenate([multipliers(floor), [5e-324, 1e-300]])
     u, a = (g.ravel() for g in np.meshgrid(EXTREME, a))

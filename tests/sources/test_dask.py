@@ -233,15 +233,12 @@ def fitted(request, data):
     return TruncatedLogisticRegression().fit(X, labels)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
-def test_predictions_for_arrays_are_lazy(method, dtype, fitted, data, nothing_computed):
-    rows = (4 * data[0]).astype(dtype)
-    X = da.from_array(rows, chunks=(300, 2))
-    lazy = getattr(fitted, method)(X)
-    expected = getattr(fitted, method)(rows)
+def assert_lazy(method, X):
+    """Check that predictions for X in chunks of columns, too, wait until they are asked for."""
+    chunks = da.from_array(X, chunks=(300, 2))
+    lazy, expected = method(chunks), method(X)
     assert isinstance(lazy, da.Array)
-    assert lazy.chunks[0] == X.chunks[0]
+    assert lazy.chunks[0] == chunks.chunks[0]
     assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
     assert lazy._meta.ndim == expected.ndim
     found = lazy.compute(scheduler="synchronous")
@@ -249,36 +246,39 @@ def test_predictions_for_arrays_are_lazy(method, dtype, fitted, data, nothing_co
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_predictions_for_frames_are_lazy(method, data, frames):
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_predictions_for_arrays_are_lazy(dtype, fitted, data, nothing_computed):
+    for method in METHODS:
+        assert_lazy(getattr(fitted, method), (4 * data[0]).astype(dtype))
+
+
+def test_predictions_for_frames_are_lazy(data, frames):
     clf = TruncatedLogisticRegression().fit(frames[NAMES].compute(), data[1])
-    lazy = getattr(clf, method)(frames[NAMES])
-    assert isinstance(lazy, da.Array)
-    expected = getattr(clf, method)(frames[NAMES].compute())
-    assert lazy.dtype == expected.dtype
-    np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-12, atol=1e-14)
-    with pytest.raises(ValueError, match="feature names should match"):
-        getattr(clf, method)(frames[NAMES[::-1]])
+    for method in METHODS:
+        lazy = getattr(clf, method)(frames[NAMES])
+        assert isinstance(lazy, da.Array)
+        expected = getattr(clf, method)(frames[NAMES].compute())
+        assert lazy.dtype == expected.dtype
+        np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-12, atol=1e-14)
+        with pytest.raises(ValueError, match="feature names should match"):
+            getattr(clf, method)(frames[NAMES[::-1]])
 
 
 @pytest.mark.parametrize("reject_cost", [None, 0.2])
-@pytest.mark.parametrize("method", [*METHODS, "policy_proba"])
-def test_predictions_of_tight_bounds_are_lazy(method, reject_cost, data, nothing_computed):
+def test_predictions_of_tight_bounds_are_lazy(reject_cost, data, nothing_computed):
     X, y, _ = data
     clf = TightBoundLogisticRegression(n_bounds=2, reject_cost=reject_cost).fit(X, y)
-    lazy, expected = getattr(clf, method)(da.from_array(X, (300, 2))), getattr(clf, method)(X)
-    assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
-    found = lazy.compute(scheduler="synchronous")
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    for method in (*METHODS, "policy_proba"):
+        assert_lazy(getattr(clf, method), X)
 
 
-@pytest.mark.parametrize("method", ["decision_function", "predict"])
-def test_predictions_of_minimax_machines_are_lazy(method, data, nothing_computed):
+def test_predictions_of_minimax_machines_are_lazy(data, nothing_computed):
     X, y, _ = data
     for machine in (MinimaxProbabilityMachine(), SparseMinimaxProbabilityMachine(n_bases=3)):
-        call = getattr(machine.fit(X, y), method)
-        found = call(da.from_array(X, (300, 2))).compute(scheduler="synchronous")
-        np.testing.assert_allclose(found, call(X), rtol=1e-11, atol=1e-13)
+        machine.fit(X, y)
+        for call in (machine.decision_function, machine.predict):
+            found = call(da.from_array(X, (300, 2))).compute(scheduler="synchronous")
+            np.testing.assert_allclose(found, call(X), rtol=1e-11, atol=1e-13)
 
 
 # ------------------------------------------------------------------------- models for other rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BoundPathDisplay(Display):
     r"""Accuracy bound of a sparse minimax machine against the number of its bases.
 
@@ -77,23 +79,14 @@ class BoundPathDisplay(Display):
     >>> plt.close(display.figure_)
     """
 
-    line_: Line2D
-    held_out_line_: Line2D | None
-    point_: Line2D | None
-    accuracy_line_: Line2D | None
-
-    def __init__(
-        self,
-        *,
-        bound_path: Floats,
-        held_out_path: Floats | None = None,
-        accuracy: float | Floats | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.bound_path = bound_path
-        self.held_out_path = held_out_path
-        self.accuracy = accuracy
-        self.name = name
+    bound_path: Floats
+    held_out_path: Floats | None = None
+    accuracy: float | Floats | None = None
+    name: str | None = None
+    line_: Line2D = field(init=False)
+    held_out_line_: Line2D | None = field(init=False)
+    point_: Line2D | None = field(init=False)
+    accuracy_line_: Line2D | None = field(init=False)
 
     @classmethod
     def from_estimator(

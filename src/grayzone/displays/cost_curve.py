@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CostCurveDisplay(Display):
     r"""Mean cost of two-class decisions against the decision threshold.
 
@@ -80,24 +82,14 @@ class CostCurveDisplay(Display):
     >>> plt.close(display.figure_)
     """
 
-    line_: Line2D
-    threshold_line_: Line2D | None
-    zone_patch_: Any
-
-    def __init__(
-        self,
-        *,
-        thresholds: Floats,
-        mean_cost: Floats,
-        threshold: float | None = None,
-        zone: Zone | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.thresholds = thresholds
-        self.mean_cost = mean_cost
-        self.threshold = threshold
-        self.zone = zone
-        self.name = name
+    thresholds: Floats
+    mean_cost: Floats
+    threshold: float | None = None
+    zone: Zone | None = None
+    name: str | None = None
+    line_: Line2D = field(init=False)
+    threshold_line_: Line2D | None = field(init=False)
+    zone_patch_: Any = field(init=False)
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -46,6 +47,7 @@ _NO_LINE = np.empty((0, 2))
 _TINT = 0.16  # opacity of the regions: light enough for points to stand out
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DecisionRegionDisplay(Display):
     """Decision boundary and probabilities of a classifier of two features.
 
@@ -136,49 +138,28 @@ class DecisionRegionDisplay(Display):
     >>> plt.close(display.figure_)
     """
 
-    boundary_: Line2D
-    contours_: Line2D
-    reference_: Line2D | None
-    class_lines_: list[Line2D]
-    points_: Line2D | None
-    regions_: list[QuadContourSet]
-
-    def __init__(
-        self,
-        *,
-        xx0: Floats,
-        xx1: Floats,
-        proba: Floats,
-        expected_costs: Floats,
-        classes: NDArray[Any],
-        levels: tuple[float, ...] = (0.25, 0.75),
-        zone: Zone | None = None,
-        reference_costs: Floats | None = None,
-        X: Floats | None = None,
-        y: NDArray[Any] | None = None,
-        points: Floats | None = None,
-        points_name: str = "marked points",
-        regions: bool = True,
-        xlabel: str = "$x_1$",
-        ylabel: str = "$x_2$",
-        name: str = "decision boundary",
-    ) -> None:
-        self.xx0 = xx0
-        self.xx1 = xx1
-        self.proba = proba
-        self.expected_costs = expected_costs
-        self.classes = classes
-        self.levels = levels
-        self.zone = zone
-        self.reference_costs = reference_costs
-        self.X = X
-        self.y = y
-        self.points = points
-        self.points_name = points_name
-        self.regions = regions
-        self.xlabel = xlabel
-        self.ylabel = ylabel
-        self.name = name
+    xx0: Floats
+    xx1: Floats
+    proba: Floats
+    expected_costs: Floats
+    classes: NDArray[Any]
+    levels: tuple[float, ...] = (0.25, 0.75)
+    zone: Zone | None = None
+    reference_costs: Floats | None = None
+    X: Floats | None = None
+    y: NDArray[Any] | None = None
+    points: Floats | None = None
+    points_name: str = "marked points"
+    regions: bool = True
+    xlabel: str = "$x_1$"
+    ylabel: str = "$x_2$"
+    name: str | None = "decision boundary"
+    boundary_: Line2D = field(init=False)
+    contours_: Line2D = field(init=False)
+    reference_: Line2D | None = field(init=False)
+    class_lines_: list[Line2D] = field(init=False)
+    points_: Line2D | None = field(init=False)
+    regions_: list[QuadContourSet] = field(init=False)
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Names = NDArray[np.str_]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FeatureWeightDisplay(Display):
     """Weights of the features in the bases of a sparse minimax machine.
 
@@ -77,24 +79,14 @@ class FeatureWeightDisplay(Display):
     >>> plt.close(display.figure_)
     """
 
-    bars_: BarContainer
-    equal_line_: Line2D
-    order_: NDArray[np.intp]
-
-    def __init__(
-        self,
-        *,
-        weights: Floats,
-        spread: Floats | None = None,
-        feature_names: Names | None = None,
-        max_features: int | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.weights = weights
-        self.spread = spread
-        self.feature_names = feature_names
-        self.max_features = max_features
-        self.name = name
+    weights: Floats
+    spread: Floats | None = None
+    feature_names: Names | None = None
+    max_features: int | None = None
+    name: str | None = None
+    bars_: BarContainer = field(init=False)
+    equal_line_: Line2D = field(init=False)
+    order_: NDArray[np.intp] = field(init=False)
 
     @classmethod
     def from_estimator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _SMALL_COVERAGE = 0.05
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RiskCoverageDisplay(Display):
     """Mean cost of the decided rows against the share of rows decided.
 
@@ -69,23 +71,13 @@ class RiskCoverageDisplay(Display):
     >>> plt.close(display.figure_)
     """
 
-    line_: Line2D
-    point_: Line2D | None
-
-    def __init__(
-        self,
-        *,
-        coverage: Floats,
-        risk: Floats,
-        reject_costs: Floats,
-        reject_cost: float | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.coverage = coverage
-        self.risk = risk
-        self.reject_costs = reject_costs
-        self.reject_cost = reject_cost
-        self.name = name
+    coverage: Floats
+    risk: Floats
+    reject_costs: Floats
+    reject_cost: float | None = None
+    name: str | None = None
+    line_: Line2D = field(init=False)
+    point_: Line2D | None = field(init=False)
 
     @classmethod
     def from_estimator(

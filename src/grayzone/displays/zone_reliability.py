@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ZoneReliabilityDisplay(Display):
     """Frequencies against probabilities, with the gray zone shaded.
 
@@ -80,25 +82,15 @@ class ZoneReliabilityDisplay(Display):
     >>> plt.close(display.figure_)
     """
 
-    line_: Line2D
-    outside_line_: Line2D
-    reference_line_: Line2D
-    zone_patch_: Any
-
-    def __init__(
-        self,
-        *,
-        inside: ReliabilityBins,
-        outside: ReliabilityBins,
-        zone: Zone,
-        error: float,
-        name: str | None = None,
-    ) -> None:
-        self.inside = inside
-        self.outside = outside
-        self.zone = zone
-        self.error = error
-        self.name = name
+    inside: ReliabilityBins
+    outside: ReliabilityBins
+    zone: Zone
+    error: float
+    name: str | None = None
+    line_: Line2D = field(init=False)
+    outside_line_: Line2D = field(init=False)
+    reference_line_: Line2D = field(init=False)
+    zone_patch_: Any = field(init=False)
 
     @classmethod
     def from_estimator(

@@ -4,8 +4,8 @@
     python3 .ci/floors.py test FOLDER      runs the quick tests of the laws in each of them
 
 What is oldest stands in pyproject.toml and nowhere else: the floor of `requires-python`, and those
-of the dependencies and of what `grayzone[all]` adds. Tools of the tests are the newest that fit.
-Where there is no such Python, that is said, loudly, and the tests are left out.
+of the dependencies, of what `grayzone[all]` adds and of what the tests use. Where there is no such
+Python, that is said, loudly, and the tests are left out.
 """
 
 import os
@@ -31,12 +31,12 @@ def oldest_python():
 
 
 def oldest_versions():
-    """Return the floors of all that a user may install, as constraints."""
+    """Return all floors that are declared, as constraints."""
     extras, wanted = PROJECT["optional-dependencies"], list(PROJECT["dependencies"])
     names = re.fullmatch(r"grayzone\[(.+)\]", *extras["all"]).group(1)
-    for name in names.split(","):
+    for name in ("test", *names.split(",")):
         wanted += extras[name]
-    found = {FLOOR.match(requirement).group(1, 3) for requirement in wanted}
+    found = {match.group(1, 3) for match in map(FLOOR.match, wanted) if match}
     return [f"{package}=={version}" for package, version in sorted(found)]
 
 
@@ -79,7 +79,7 @@ def prepare(folder):
         environment, constraints = folder / name, folder / f"{name}.txt"
         constraints.write_text("\n".join(oldest_versions() if name == "oldest" else []))
         subprocess.run([python, "-m", "venv", environment], check=True)
-        pip = [environment / "bin" / "pip", "install", "-q", "--prefer-binary", "-c", constraints]
+        pip = [environment / "bin" / "pip", "install", "-q", "--no-compile", "-c", constraints]
         subprocess.run([*pip, "-e", f"{ROOT}[test]"], check=True)
 
 

@@ -242,6 +242,7 @@ def test_predictions_for_arrays_are_lazy(method, dtype, fitted, data, nothing_co
     expected = getattr(fitted, method)(rows)
     assert isinstance(lazy, da.Array)
     assert lazy.chunks[0] == X.chunks[0]
+    assert lazy.name.startswith(f"grayzone-{method.replace('_', '-')}-")
     assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
     assert lazy._meta.ndim == expected.ndim
     found = lazy.compute(scheduler="synchronous")

@@ -1,7 +1,8 @@
 """Try the package with the oldest versions that it declares, and on the newest Python there is.
 
     python3 .ci/floors.py prepare FOLDER   makes the two environments
-    python3 .ci/floors.py test FOLDER      runs the quick tests of the laws in each of them
+    python3 .ci/floors.py test FOLDER      trains a model by the command line, and runs the quick
+                                           tests of the laws, in each of them
 
 What is oldest stands in pyproject.toml and nowhere else: the floor of `requires-python`, and those
 of the dependencies, of what `grayzone[all]` adds and of what the tests use. Where there is no such
@@ -19,6 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FLOOR = re.compile(r"([\w.-]+)(?:\[([\w,.-]+)\])?\s*>=\s*([\w.]+)")
 NAMES = ("oldest", "newest")
+COMMANDS = (
+    "grayzone train rows.csv --target late --model truncated --out model --overwrite",
+    "grayzone predict model rows.csv --output decisions.csv",
+)
 SHOW = """
 import sys, platform, importlib.metadata as found
 print("Python", platform.python_version(), *(f"{p} {found.version(p)}" for p in sys.argv[1:]))
@@ -94,8 +99,12 @@ def test(folder):
         packages = [*(FLOOR.match(wanted).group(1) for wanted in PROJECT["dependencies"]), "skops"]
         print(f"--- {name} versions:", flush=True)
         subprocess.run([python, "-c", SHOW, *packages], check=True)
-        command = [python, "-m", "pytest", "-q", "-m", "quick", "tests/laws"]
-        subprocess.run(command, cwd=ROOT, check=True)
+        rows = 100 * "1,a,no\n7,b,yes\n2,b,no\n"
+        (folder / name / "rows.csv").write_text("amount,kind,late\n" + rows)
+        for command in COMMANDS:
+            subprocess.run([python, "-m", *command.split()], cwd=folder / name, check=True)
+        laws = [python, "-m", "pytest", "-q", "-m", "quick", "tests/laws"]
+        subprocess.run(laws, cwd=ROOT, check=True)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from grayzone import (
     TightBoundLogisticRegression,
     TruncatedLogisticRegression,
 )
+from grayzone.solvers.truncated.readings import Reading
 from grayzone.sources import open_npy
 
 ROWS, QUICK_ROWS, FEATURES = 20_000_000, 1_000_000, 54
@@ -40,7 +41,7 @@ MADE_AT_A_TIME = 100_000  # rows, each lot with a seed of its own
 SPARE = 1.1  # of the files' size, that the disk must have
 MOST_MEMORY = 1.5e9  # bytes; the target
 PLAIN_ROUNDS = 3
-HESSIAN = "look"  # the reading that gives a Newton step, by name
+HESSIAN = Reading.__name__.lower()  # what gives a Newton step, as `_name` calls it
 
 Record = dict[str, Any]
 MODELS: dict[str, Callable[[], Any]] = {

@@ -3,11 +3,14 @@
 import pytest
 from sklearn import config_context
 from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
 
 from grayzone import (
     BayesDecisionClassifier,
     MinimaxProbabilityMachine,
     SparseMinimaxProbabilityMachine,
+    TightBoundClassifier,
+    TightBoundLogisticRegression,
     TruncatedLogisticRegression,
 )
 
@@ -30,6 +33,20 @@ def test_what_was_fitted_is_shown_below_the_diagram(estimator):
     bundle = fitted._repr_mimebundle_()
     assert bundle["text/html"].count("As fitted") == 1
     assert bundle["text/plain"] == repr(fitted)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "path"),
+    [
+        (TightBoundLogisticRegression(n_bounds=3), "expected_error_path_"),
+        (TightBoundClassifier(LogisticRegression(max_iter=1000), n_bounds=3), "mean_cost_path_"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_bounds_show_where_they_began_and_ended(estimator, path):
+    fitted = estimator.fit(X / X.std(axis=0), y)
+    first, *_, last = getattr(fitted, path)
+    assert f"{first:.4g}, {last:.4g}" in fitted._repr_html_()
 
 
 def test_no_diagram_where_scikit_learn_is_told_to_draw_none():

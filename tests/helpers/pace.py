@@ -17,6 +17,7 @@ NOT_QUICK = frozenset(
         "tests/laws/test_random_problems.py",
         "tests/reporting/test_report_browser.py",
         "tests/sources/test_dask.py",
+        "tests/sources/test_lost_client.py",
     }
 )
 

@@ -144,8 +144,7 @@ def test_pairs_reach_the_optimum(name, run):
     block = named_block(name)
     solution = solve_binary(block.problem())
     assert solution.gap <= 1e-10
-    # repeated rows have no curvature between them: rounding leaves up to 2e-10 there
-    pairs, flattest = block.descend(run, eps=5e-10)
+    pairs, flattest = block.descend(run)
     assert 0 < pairs < 100_000
     assert flattest >= -1e-12 * block.C * np.abs(block.K).max()
     assert np.all((block.a >= 0.0) & (block.a <= 1.0))

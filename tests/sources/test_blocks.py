@@ -27,7 +27,7 @@ from grayzone import (
     TruncatedLogisticRegression,
 )
 from grayzone.solvers.truncated import readings, streamed
-from grayzone.sources import Block, Source, from_batches, labelled, open_npy, open_parquet
+from grayzone.sources import Block, Source, from_batches, labelled, open_npy, open_parquet, seen
 from grayzone.sources import source as source_module
 
 
@@ -460,6 +460,134 @@ def test_changed_files_are_noticed(kind, data, tmp_path):
     before = path.stat()
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
     raises(f"{path.name} has changed since it was opened", lambda: read(source), RuntimeError)
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet", "arrow"])
+def test_a_file_rewritten_with_its_time_restored_is_noticed(kind, data, tmp_path):
+    source = SOURCES[kind](tmp_path, *data)
+    read(source)
+    path = max(tmp_path.iterdir(), key=lambda p: p.stat().st_size)
+    before, contents = path.stat(), bytearray(path.read_bytes())
+    contents[-20] ^= 1
+    path.write_bytes(contents)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    raises(f"{path.name} has changed.* its time set back", lambda: read(source), RuntimeError)
+
+
+def test_a_file_that_another_took_the_place_of_is_noticed(data, tmp_path):
+    source = npy(tmp_path, *data)
+    path = tmp_path / "X.npy"
+    before = path.stat()
+    np.save(tmp_path / "other.npy", data[0])
+    os.utime(tmp_path / "other.npy", ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.replace(tmp_path / "other.npy", path)
+    raises(r"X\.npy .* another file has taken its place", lambda: read(source), RuntimeError)
+
+
+# --------------------------------------------------------------------- rows that are not the same
+
+
+class Changing(Source):
+    """Rows of which something is another from the second reading on."""
+
+    def __init__(self, X, y, weight, change):
+        self.rows, self.n_features, self.change, self.readings = (X, y, weight), D, change, 0
+
+    def blocks(self):
+        self.readings += 1
+        X, y, weight = (values.copy() for values in self.rows)
+        if self.readings > 1:
+            self.change(X, y, weight)
+        for a in range(0, N, 500):
+            yield Block(X[a : a + 500], y[a : a + 500], weight[a : a + 500], a)
+
+
+def change_features(X, y, weight):
+    X[500:1000] += 1.0
+
+
+def change_labels(X, y, weight):
+    y[500:1000] = 1 - y[500:1000]
+
+
+def change_weights(X, y, weight):
+    weight[500:1000] *= 2.0
+
+
+def change_order(X, y, weight):
+    X[500:1000], y[500:1000], weight[500:1000] = (a[999:499:-1].copy() for a in (X, y, weight))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [change_features, change_labels, change_weights, change_order],
+    ids=lambda f: f.__name__,
+)
+@pytest.mark.parametrize(
+    "model",
+    [tight(), TightBoundLogisticRegression(), ImportVectorMachine(max_import_points=3)],
+    ids=lambda model: type(model).__name__,
+)
+def test_rows_that_change_between_readings_are_noticed(model, change, data):
+    source = Changing(*data, change)
+    raises(
+        "Rows 500 to 999 are not those of the first reading",
+        lambda: model.fit(source),
+        RuntimeError,
+    )
+    assert source.readings == 2
+    assert not hasattr(model, "classes_")
+
+
+def test_a_generator_that_draws_anew_is_noticed():
+    rng = np.random.default_rng(0)
+
+    def batches():
+        X = rng.normal(size=(500, 2))
+        yield X, np.where(X[:, 0] > 0, "yes", "no")
+
+    source = from_batches(batches)
+    raises("Rows 0 to 499 are not those", lambda: tight().fit(source), RuntimeError)
+
+
+def test_the_same_rows_in_other_batches_are_the_same(data):
+    X, y, _ = data
+    cuts = iter([300, 300, *range(400, 2000, 7)])
+
+    def batches():
+        cut = next(cuts)
+        yield X[:cut], y[:cut]
+        yield np.asfortranarray(X[cut:]), y[cut:]
+
+    assert_same_model(tight().fit(X, y), tight().fit(from_batches(batches)))
+
+
+def checksum(X, y=None):
+    return seen.checksum(Block(X, y, None, 0))
+
+
+@pytest.mark.parametrize("d", [3, 127, 200])
+def test_checksums_see_every_column_and_every_long_row(d):
+    X = np.random.default_rng(0).normal(size=(300, d))
+    for column in range(d):
+        other = X.copy()
+        other[:, column] += 1.0
+        assert checksum(other) != checksum(X)
+    for row in range(300) if d == 200 else ():
+        other = X.copy()
+        other[row] += 1.0
+        assert checksum(other) != checksum(X)
+
+
+def test_checksums_are_those_of_values_however_they_lie():
+    X, y = np.random.default_rng(0).normal(size=(300, 9)), np.arange(300)
+    assert checksum(np.asfortranarray(X), y.repeat(2)[::2]) == checksum(X, y)
+    words = np.array([f"label {k}" for k in y], dtype=object)
+    assert checksum(X, words) == checksum(X, np.array(words.tolist())) != checksum(X, words[::-1])
+    rows = sp.csr_array(np.where(X > 0, X, 0.0))
+    moved = sp.csr_array((rows.data, (rows.indices + 1) % 9, rows.indptr), rows.shape)
+    assert checksum(rows) == checksum(rows.copy()) != checksum(moved)
 
 
 def test_a_file_that_gets_shorter_while_it_is_read(data, tmp_path):

@@ -239,6 +239,7 @@ def assert_lazy(method, X):
     lazy, expected = method(chunks), method(X)
     assert isinstance(lazy, da.Array)
     assert lazy.chunks[0] == chunks.chunks[0]
+    assert lazy.name.startswith(f"grayzone-{method.__name__.replace('_', '-')}-")
     assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
     assert lazy._meta.ndim == expected.ndim
     found = lazy.compute(scheduler="synchronous")
@@ -319,6 +320,25 @@ def test_threads_and_one_thread_give_the_same_bits(data):
         with dask.config.set(scheduler=scheduler):
             found.append(tight().fit(*chunked(data)))
     np.testing.assert_array_equal(found[0].coef_, found[1].coef_)
+
+
+def test_the_scheduler_of_the_beginning_is_that_of_the_end(data, nothing_computed):
+    X, y, weight = chunked(data)
+    with dask.config.set(scheduler="synchronous"):
+        source = DaskSource(X, y, weight)
+    assert_same_model(tight().fit(*data), tight().fit(source))
+    assert [block.first for block in source.blocks()] == list(range(0, N, CHUNK))
+
+
+def test_chunks_that_are_drawn_anew_are_noticed(data):
+    X, y, _ = chunked(data)
+    rng = np.random.default_rng(0)
+    noisy = X.map_blocks(lambda rows: rows + rng.normal(size=rows.shape), dtype=X.dtype)
+    with (
+        dask.config.set(scheduler="synchronous"),
+        pytest.raises(RuntimeError, match=r"Rows \d+ to \d+ are not those of the first"),
+    ):
+        tight().fit(noisy, y)
 
 
 # ----------------------------------------------------------------------------- what may go wrong
@@ -413,6 +433,16 @@ def test_the_same_bits_on_1_2_and_4_workers(cluster, data):
         np.testing.assert_array_equal(other.intercept_, found[0].intercept_)
     lazy = found[0].predict_proba(da.from_array(data[0], chunks=(CHUNK, D)))
     np.testing.assert_allclose(lazy.compute(), found[0].predict_proba(data[0]), rtol=1e-12)
+
+
+def fitted_there(X, y):
+    return tight().fit(da.from_array(X, (CHUNK, D)), y)
+
+
+def test_a_fit_within_a_task_leaves_room_for_its_own(cluster, data):
+    X, y, _ = data
+    found = Client.current().submit(fitted_there, X, y).result(timeout=120)
+    assert_same_model(tight().fit(X, y), found)
 
 
 class Disturbed(DaskSource):

@@ -16,6 +16,7 @@ from grayzone.numerics.checks import as_numpy
 _STYLE = "border-collapse:collapse;margin:.4em 0;font:14px system-ui,sans-serif"
 _CELL = "text-align:left;padding:.15em .8em .15em 0;border-bottom:1px solid #8884"
 _MOST_CLASSES = 10
+_PATHS = (("expected_error_path_", "Expected error"), ("mean_cost_path_", "Mean cost"))
 
 
 class FittedSummary:
@@ -57,7 +58,8 @@ def _lines(estimator: Any) -> list[tuple[str, str]]:
     threshold = getattr(estimator, "threshold_", None)
     if threshold is not None and np.ndim(threshold) == 0:
         lines.append(("Decision threshold", f"{float(threshold):.4g}"))
-    path = getattr(estimator, "expected_error_path_", None)
-    if path is not None and len(path):
-        lines.append(("Expected error, first and last bound", f"{path[0]:.4g}, {path[-1]:.4g}"))
+    for name, text in _PATHS:
+        path = getattr(estimator, name, None)
+        if path is not None and len(path):
+            lines.append((f"{text}, first and last bound", f"{path[0]:.4g}, {path[-1]:.4g}"))
     return lines + facts_of(estimator).lines

@@ -72,13 +72,15 @@ def _promise(
     top: float,
     fixed: float,
     twice: float,
+    eps: float,
     start: int,
     stop: int,
 ) -> float:
     """Largest decrease that a partner from a chunk promises, to second order."""
     best = 0.0
     for k in range(start, stop):
-        d = max(top - pull[k] - low[k], 0.0)
+        d = top - pull[k] - low[k]
+        d = d if d > eps else 0.0
         best = max(best, d * d / (fixed + base[k] - twice * K[i, k]))
     return best
 
@@ -103,20 +105,25 @@ def _first_of_pair(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _second_of_pair(
-    pull: Array, K: Array, i: int, base: Array, low: Array, top: float, C: float
+    pull: Array, K: Array, i: int, base: Array, low: Array, top: float, C: float, eps: float
 ) -> int:
-    """Return the partner of row i that promises the largest decrease; i itself if none does."""
+    """Return the partner of row i that promises the largest decrease; i itself if none does.
+
+    Rows that are as good as equal have no curvature between them, so that a difference of rounding
+    would promise more than any other partner: one of no more than ``eps`` promises nothing.
+    """
     n = pull.shape[0]
     best, chunk = 0.0, 0
     for start in range(0, n, _CHUNK):
         value = _promise(
-            pull, K, i, base, low, top, base[i], 2.0 * C, start, min(n, start + _CHUNK)
+            pull, K, i, base, low, top, base[i], 2.0 * C, eps, start, min(n, start + _CHUNK)
         )
         if value > best:
             best, chunk = value, start
     second, best = i, -1.0
     for k in range(chunk, min(n, chunk + _CHUNK)):
-        d = max(top - pull[k] - low[k], 0.0)
+        d = top - pull[k] - low[k]
+        d = d if d > eps else 0.0
         value = d * d / (base[i] + base[k] - 2.0 * C * K[i, k])
         if value > best and k != i:
             second, best = k, value
@@ -230,7 +237,7 @@ def descend_pairs(
         i, top, bottom = _first_of_pair(pull, K, i, j, C * t, up, low)
         if top - bottom <= eps:
             return iteration, flattest
-        j = _second_of_pair(pull, K, i, base, low, top, C)
+        j = _second_of_pair(pull, K, i, base, low, top, C, eps)
         if j == i:
             return iteration, flattest
         eta = C * (K[i, i] + K[j, j] - 2.0 * K[i, j])

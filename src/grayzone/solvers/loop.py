@@ -85,10 +85,8 @@ class Point(Protocol):
 class Solver(Protocol):
     """A step strategy: a start, and one step from state to state.
 
-    ``requires`` names what the rows and the problem have to offer.
+    What rows and problems it is for, the table of :mod:`grayzone.solvers.choose` says.
     """
-
-    requires: frozenset[str]
 
     def init(self, problem: Any, start: Array | None) -> Any:
         """Return the first state, from start coefficients where there are some."""

@@ -23,6 +23,7 @@ Array = Any
 
 _FAN_IN = 8  # sums that one task of the tree adds
 _ATTEMPTS = 3  # of a reduction whose workers die
+_LOOK = 1.0  # seconds between two looks at a client whose results are waited for
 
 
 def dask_source(X: Any, y: Any, sample_weight: Any) -> DaskSource | None:
@@ -74,6 +75,11 @@ class DaskSource(Source):
     choice: call ``X, y = dask.persist(X, y)`` first where the workers' memory has room, and leave
     it where data are larger than that.
 
+    All is computed by the scheduler that is Dask's current one when the source is made: by ``fit``,
+    when it begins. Where that is a client and it is closed or loses its scheduler, the fit ends
+    with an error within a second of Dask's notice: at once if the scheduler's process ends, after
+    ``distributed.comm.timeouts.tcp`` (30 s) if its machine falls silent.
+
     Parameters
     ----------
     X : dask.array.Array or dask.dataframe.DataFrame
@@ -116,7 +122,8 @@ class DaskSource(Source):
             self.n_features = len(X.columns)
         else:
             self.n_features = _n_features(X)
-        self._pieces, sizes = _cut(X, y, weight)
+        self._home = _Home(X)
+        self._pieces, sizes = _cut(X, y, weight, self._home)
         self._first = [0, *accumulate(sizes)][:-1]
         self.n_rows = sum(sizes)
         self.traffic: list[tuple[str, int, int]] = []
@@ -126,7 +133,7 @@ class DaskSource(Source):
         import dask
 
         for pieces, first in zip(self._pieces, self._first, strict=True):
-            X, y, weight = dask.compute(*pieces)
+            X, y, weight = self._home.compute(dask.delayed(pieces))
             yield as_block(X, y, weight, first, _place(first))
 
     def reduce(self, task: Task) -> Sums:
@@ -163,8 +170,89 @@ class DaskSource(Source):
                 add(level[k : k + _FAN_IN], dask_key_name=f"{label}-sum-{depth}-{k}-{token}")
                 for k in range(0, len(level), _FAN_IN)
             ]
-        (sums,) = dask.compute(level[0])
+        sums: Sums = self._home.compute(level[0])
         return sums
+
+
+class _Home:
+    """The scheduler that a source computes by, to the end.
+
+    Dask looks for its current one at each call, and takes the threads of this process where there
+    is none any more: all rows would come here, without a word.
+    """
+
+    def __init__(self, X: Any) -> None:
+        from dask.base import get_scheduler
+
+        self._schedule = get_scheduler(collections=[X])
+        self._client = _client_of(self._schedule)
+        if self._client is not None:
+            self._address = self._client.scheduler.address
+
+    def compute(self, value: Any) -> Any:
+        """Compute one delayed value."""
+        import dask
+
+        if self._client is None:
+            return dask.compute(value, scheduler=self._schedule)[0]
+        with self._kept(self._client) as client:
+            future = client.compute(value)
+            try:
+                return self._awaited(client, future)
+            finally:
+                future.release()
+
+    def persist(self, values: list[Any]) -> list[Any]:
+        """Compute delayed values, and keep them where they are."""
+        import dask
+
+        if self._client is None:
+            return list(dask.persist(*values, scheduler=self._schedule))
+        with self._kept(self._client) as client:
+            return list(client.persist(values))
+
+    def _awaited(self, client: Any, future: Any) -> Any:
+        from distributed import wait
+
+        while True:
+            try:
+                wait(future, timeout=_LOOK)
+            except TimeoutError:
+                self._check(client)
+            else:
+                return future.result()
+
+    @contextmanager
+    def _kept(self, client: Any) -> Iterator[Any]:
+        """Say of whatever goes wrong when the client is lost that this is why."""
+        self._check(client)
+        try:
+            yield client
+        except Exception as error:
+            self._check(client, error)
+            raise
+
+    def _check(self, client: Any, error: Exception | None = None) -> None:
+        if client.status == "running":
+            return
+        lost = "has lost its scheduler" if client.status == "connecting" else "was closed"
+        raise RuntimeError(
+            f"The Dask client of the scheduler at {self._address}, with which the fit began, "
+            f"{lost}. What its workers held is out of reach, and rows are not brought here "
+            "instead: connect again, make X anew and fit again."
+        ) from error
+
+
+def _client_of(schedule: Any) -> Any:
+    """Return the client that a scheduling function is of; None where it has none to watch."""
+    owner, distributed = getattr(schedule, "__self__", None), sys.modules.get("distributed")
+    if distributed is None or not isinstance(owner, distributed.Client):
+        return None
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return owner
+    return None  # within a task: its worker ends with the scheduler, and makes room while it waits
 
 
 def _name(task: Any) -> str:
@@ -256,16 +344,16 @@ def _n_features(X: Any) -> int:
     return int(X.shape[1])
 
 
-def _cut(X: Any, y: Any, weight: Any) -> tuple[list[list[Any]], list[int]]:
+def _cut(X: Any, y: Any, weight: Any, home: _Home) -> tuple[list[list[Any]], list[int]]:
     """Cut X, y and weights into the same blocks of rows, none of them empty."""
     rows, y, weight = (_Column(values) for values in (X, y, weight))
-    _measure([column for column in (rows, y, weight) if column.pieces is not None])
+    _measure([column for column in (rows, y, weight) if column.pieces is not None], home)
     assert rows.pieces is not None
     assert rows.sizes is not None
     for column, name in ((y, "y"), (weight, "sample_weight")):
         column.recut(rows.sizes, name)
     sizes = rows.sizes
-    pieces = zip(rows.pieces, y.cut(sizes), weight.cut(sizes), strict=True)
+    pieces = zip(rows.pieces, y.cut(sizes, home), weight.cut(sizes, home), strict=True)
     kept = [(list(piece), n) for piece, n in zip(pieces, sizes, strict=True) if n]
     return [piece for piece, _ in kept], [n for _, n in kept]
 
@@ -303,7 +391,7 @@ class _Column:
         arrays = [da.from_delayed(flat(piece), (n,), dtype=object) for piece, n in parts]
         self.pieces = da.concatenate(arrays).rechunk((tuple(sizes),)).to_delayed().tolist()
 
-    def cut(self, sizes: list[int]) -> list[Any]:
+    def cut(self, sizes: list[int], home: _Home) -> list[Any]:
         """Return the pieces; those of arrays in memory are sent to the cluster once, and kept."""
         if self.pieces is not None:
             return self.pieces
@@ -316,7 +404,7 @@ class _Column:
         stops = list(accumulate(sizes))
         send = dask.delayed(_same, pure=False)
         parts = [send(values[b - n : b]) for b, n in zip(stops, sizes, strict=True)]
-        return list(dask.persist(*parts))
+        return home.persist(parts)
 
 
 def _check_length(found: int, n_rows: int, name: str) -> None:
@@ -324,15 +412,16 @@ def _check_length(found: int, n_rows: int, name: str) -> None:
         raise ValueError(f"{name} must have one entry a row; X has {n_rows} rows, got {found}.")
 
 
-def _measure(columns: list[_Column]) -> None:
+def _measure(columns: list[_Column], home: _Home) -> None:
     """Compute sizes that are not known, all in one go."""
     import dask
 
     unknown = [column for column in columns if column.sizes is None]
     length = dask.delayed(_length, pure=False)
-    found = dask.compute(*([length(piece) for piece in column.pieces or ()] for column in unknown))
-    for column, sizes in zip(unknown, found, strict=True):
-        column.sizes = list(sizes)
+    if unknown:
+        lengths = [[length(piece) for piece in column.pieces or ()] for column in unknown]
+        for column, sizes in zip(unknown, home.compute(dask.delayed(lengths)), strict=True):
+            column.sizes = list(sizes)
 
 
 def _length(piece: Any) -> int:

@@ -20,6 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_labels, as_numpy, check_weights
 from grayzone.numerics.designs import Design, as_design
+from grayzone.sources.seen import Seen, checksum
 from grayzone.sources.source import Block, HeldSource, Source, Sums, added
 
 Array = Any
@@ -124,6 +125,8 @@ class Labelled:
         The rows that have a weight, where they are in one place.
     part : callable or None
         Of streamed rows, which ones take part: gives the others no weight.
+    seen : Seen or None
+        Of streamed rows, what tells whether they are still those that were counted.
     """
 
     source: Source
@@ -133,6 +136,7 @@ class Labelled:
     factors: Array
     held: Rows | None = None
     part: Callable[[Rows], Rows] | None = None
+    seen: Seen | None = None
 
     @property
     def n_rows(self) -> int:
@@ -190,7 +194,8 @@ class Labelled:
         """Sum a task over all rows, block by block in their order."""
         if self.held is not None:
             return task(self.held)
-        encoded = _Encoded(self.classes, self.factors, self.source.at_a_time, self.part, task)
+        at_a_time = self.source.at_a_time
+        encoded = _Encoded(self.classes, self.factors, at_a_time, self.part, self.seen, task)
         return self.source.reduce(encoded)
 
     def take(self, places: Array) -> Labelled:
@@ -213,7 +218,7 @@ class Labelled:
     def with_features(self, source: Source, change: Callable[[Array], Array]) -> Labelled:
         """Return the same rows with other features: of a source, or changed where they are held."""
         if self.held is None:
-            return replace(self, source=source)
+            return replace(self, source=source, seen=None)
         return replace(self, held=replace(self.held, X=change(self.held.X), memory={}))
 
 
@@ -234,7 +239,7 @@ def label(source: Source, class_weight: Any = None) -> Labelled:
     check_classification_targets(classes)
     factors = _class_factors(class_weight, classes, mass)
     _check_classes(classes, mass * factors)
-    return Labelled(source, classes, counts, mass, factors)
+    return Labelled(source, classes, counts, mass, factors, seen=Seen(dict(found["seen"])))
 
 
 def _label_held(source: HeldSource, class_weight: Any) -> Labelled:
@@ -331,7 +336,8 @@ def _census(block: Block) -> Sums:
     if block.weight is not None:
         weight = as_numpy(block.weight).astype(np.float64)
     counts = np.bincount(codes[weight > 0], minlength=labels.size)
-    return {"labels": [(labels, counts, np.bincount(codes, weight))]}
+    seen = (block.first, block.X.shape[0]), checksum(block)
+    return {"labels": [(labels, counts, np.bincount(codes, weight))], "seen": [seen]}
 
 
 def _check_block(block: Block) -> None:
@@ -382,9 +388,12 @@ class _Encoded:
     factors: Array
     at_a_time: int
     part: Callable[[Rows], Rows] | None
+    seen: Seen | None
     task: Callable[[Rows], Sums]
 
     def __call__(self, block: Block) -> Sums:
+        if self.seen is not None:
+            self.seen.check(block)
         pieces = (self._rows(piece) for piece in _pieces(block, self.at_a_time))
         return added(self.task(rows) for rows in pieces)
 

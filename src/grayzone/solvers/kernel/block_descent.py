@@ -71,8 +71,6 @@ class BlockDescent:
         Called with a record now and then while blocks are solved; its gap is an estimate.
     """
 
-    requires = frozenset({"held", "numpy", "kernel", "two classes"})
-
     def __init__(
         self,
         linear: Callable[[Problem, Array | None, float], Solution],

@@ -142,8 +142,6 @@ class _Kink:
 class KernelNewton:
     """The strategy, for kernels and two classes on a device that holds all rows."""
 
-    requires = frozenset({"held", "elsewhere", "kernel", "two classes"})
-
     def init(self, problem: Problem, start: Array | None) -> State:
         """Start from the class priors, whatever coefficients there are."""
         design = problem.design

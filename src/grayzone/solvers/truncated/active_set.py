@@ -46,8 +46,6 @@ class _Partition:
 class ActiveSet:
     """The strategy, for two classes."""
 
-    requires = frozenset({"held", "numpy", "two classes"})
-
     def init(self, problem: Problem, start: Array | None) -> State:
         """Start from one row of each class, and all rows whose loss has no floor."""
         if not isinstance(problem.margins, SignedMargin):

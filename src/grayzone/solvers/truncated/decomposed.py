@@ -60,8 +60,6 @@ class _Memory:
 class Decomposed:
     """The strategy; ``seed`` draws the parts for the start."""
 
-    requires = frozenset({"held", "numpy", "gram"})
-
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
 

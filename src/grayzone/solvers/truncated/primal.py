@@ -44,8 +44,6 @@ class _Smoothing:
 class Primal:
     """The strategy, for any design in NumPy's memory."""
 
-    requires = frozenset({"held", "numpy"})
-
     def init(self, problem: Problem, start: Array | None) -> State:
         """Start from given coefficients or the class priors, with a wide rounding."""
         coef = problem.prior_coef() if start is None else start

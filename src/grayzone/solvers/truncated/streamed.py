@@ -232,8 +232,6 @@ def _scaling(spec: TruncatedSpec, flow: Array) -> Array | None:
 class Streamed:
     """The strategy, for linear functions of rows that are reached by sums."""
 
-    requires = frozenset({"linear"})
-
     def init(self, problem: StreamedProblem, start: Array | None) -> StreamedState:
         """Start from given coefficients, from those of a sample, or from the class priors."""
         coef = _start(problem) if start is None else start

@@ -4,6 +4,7 @@ python -m fuzz                                 # fits, for a minute
 python -m fuzz --minutes 60 --jobs 16 --seed 1 # for an hour
 python -m fuzz files --cases 10000             # model files; tables: tables for the command line
 python -m fuzz replay '{"estimator": …}'       # one case, in this process
+python -m fuzz shrink '{"estimator": …}'       # the same, made as small as it can be
 """
 
 import argparse
@@ -17,6 +18,7 @@ from typing import Any
 from fuzz.campaign import Campaign
 from fuzz.carriers import missing
 from fuzz.findings import Report
+from fuzz.shrink import shrunk
 from fuzz.subjects import checked
 
 _SECONDS_BETWEEN = 20.0  # two words about how a campaign goes
@@ -31,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         Command-line arguments; those of the process by default.
     """
     options = _parse(argv)
-    if options.subject == "replay":
-        return replay(json.loads(options.case))
+    if options.subject in _OF_A_CASE:
+        return _OF_A_CASE[options.subject](json.loads(options.case))
     if options.subject == "fits" and missing():
         print(f"Left out, as their library is not here: {', '.join(missing())}.")
     began = time.monotonic()
@@ -68,6 +70,19 @@ def replay(case: dict[str, Any]) -> int:
     return int(bool(outcome.findings))
 
 
+def shrink(case: dict[str, Any]) -> int:
+    """Print a smaller case for each thing that is found of one."""
+    outcome = checked(case)
+    for finding in outcome.findings:
+        smaller = shrunk(case, finding, checked)
+        print(f"{finding.kind} · {finding.subject} · {finding.where}")
+        print(f"python -m fuzz replay '{json.dumps(smaller)}'")
+    return int(bool(outcome.findings))
+
+
+_OF_A_CASE = {"replay": replay, "shrink": shrink}
+
+
 def _summary(subject: str, seed: int, report: Report, seconds: float) -> str:
     results = ", ".join(f"{n:,} {name}" for name, n in sorted(report.results.items()))
     pace = 1e3 * seconds / max(1, report.tried)
@@ -101,9 +116,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "subject",
         nargs="?",
         default="fits",
-        help="fits (the default), files, tables, module:function of a seed, or replay",
+        help="fits (the default), files, tables, module:function of a seed, replay or shrink",
     )
-    parser.add_argument("case", nargs="?", help="what to replay, as JSON")
+    parser.add_argument("case", nargs="?", help="the case, as JSON")
     parser.add_argument("--minutes", type=float, default=1.0, help="end after this time")
     parser.add_argument("--fits", "--cases", dest="cases", type=int, help="end after so many")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
@@ -112,6 +127,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of a case")
     parser.add_argument("--output", type=Path, help="a JSON file for all findings")
     options = parser.parse_args(argv)
-    if (options.subject == "replay") != (options.case is not None):
-        parser.error("replay takes a case, and nothing else does")
+    if (options.subject in _OF_A_CASE) != (options.case is not None):
+        parser.error("replay and shrink take a case, and nothing else does")
     return options

@@ -14,6 +14,7 @@ from fuzz.cases import CARRIERS, draw_cases
 from fuzz.laws import examine
 from fuzz.reference import criterion_of, kernel_matrix, support_vector_start
 from fuzz.rows import HOSTILE, LABELS, NEW_ROWS, TAME, TWISTS, WEIGHTS, make_rows, new_rows
+from fuzz.shrink import shrunk
 from grayzone import TruncatedLogisticRegression
 from grayzone.numerics.checks import check_number
 from grayzone.numerics.kernels import Kernel
@@ -126,6 +127,30 @@ def plant(monkeypatch, defect):
 def test_a_planted_defect_is_found(monkeypatch, defect):
     plant(monkeypatch, defect)
     assert PLANTED[defect] in {finding.kind for finding in examine(case_of()).findings}
+
+
+def test_a_case_shrinks_to_what_breaks_the_law(monkeypatch):
+    def large_rows(model, X):
+        if abs(X).max() > 1e7:
+            model.coef_[:] = np.nan
+
+    plant(monkeypatch, large_rows)
+    twists = [["copies", 7], ["scale", 1e8], ["sparse", 0.5]]
+    rows = {**ROWS, "kind": "heavy", "twists": twists, "weights": "uniform", "labels": "signs"}
+    case = {**case_of(rows=rows, C=10.0, zone=None), "fitted before": True}
+    finding = next(f for f in examine(case).findings if f.kind == "not finite")
+    small = shrunk(case, finding, examine)
+    assert finding[:3] in {found[:3] for found in examine(small).findings}
+    assert small["parameters"] == {}
+    assert small["rows"] == {
+        "kind": "linear",
+        "n": 2,
+        "d": 1,
+        "classes": 2,
+        "seed": 0,
+        "twists": [["scale", 1e8]],
+    }
+    assert "fitted before" not in small
 
 
 def test_a_fit_worse_than_the_dual_coefficients_of_svc_is_found(monkeypatch):

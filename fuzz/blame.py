@@ -116,13 +116,13 @@ class Ears:
         line: str | None = None,
     ) -> None:
         frames = traceback.extract_stack(_speaker(sys._getframe(1)))
-        checks = frames[-1].filename.startswith(_CHECKS) and category is RuntimeWarning
-        if checks or any(frame.filename.startswith(_INNER) for frame in frames):
+        known = [f.filename for f in frames if f.filename.startswith((_HERE, _SKLEARN))]
+        checks = category is RuntimeWarning and bool(known) and known[-1].startswith(_CHECKS)
+        if checks or any(name.startswith(_INNER) for name in known):
             return
-        known = frames[-1].filename.startswith((_HERE, _SKLEARN))
         if issubclass(category, ConvergenceWarning):
             self.converged = False
-        elif category is UserWarning and known:
+        elif category is UserWarning and frames[-1].filename in known:
             self.told.append(str(message))
         else:
             trace = "".join(traceback.format_list(frames[-8:]))

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import IO, Any
 
-from fuzz.findings import Case, Finding, Outcome, Report
+from fuzz.findings import Case, Finding, Outcome, Report, subject_name
 
 _ROOT = Path(__file__).resolve().parents[1]
 # Seconds that a process has beyond the limit of a case, which it should keep by itself.
@@ -188,5 +188,4 @@ class Worker:
         frame = _OWN_FRAME.search(trace) or _ANY_FRAME.search(trace)
         where = "unknown" if frame is None else f"{frame[1]}:{frame[2]}"
         said = f"over {self._limit:g} s" if hung else f"exit status {code}"
-        subject = str(case.get("estimator", case.get("subject")))
-        return Outcome(kind, [Finding(kind, subject, where, said, trace)])
+        return Outcome(kind, [Finding(kind, subject_name(case), where, said, trace)])

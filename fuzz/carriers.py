@@ -1,8 +1,11 @@
 """Forms in which rows come to a fit: arrays of several libraries, files, batches, Dask."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,7 @@ ELSEWHERE = ("PyTorch", "array-api-strict")
 STREAMED = ("npy", "batches", "parquet", "Dask")
 
 
+@cache
 def missing() -> list[str]:
     """Return the carriers whose library is not here."""
     return [name for name, library in NEEDS.items() if find_spec(library) is None]
@@ -35,11 +39,18 @@ def context(carrier: str) -> Any:
     return config_context(array_api_dispatch=carrier in ELSEWHERE)
 
 
-def carried(carrier: str, rows: Rows, folder: Path) -> tuple[Any, ...]:
-    """Return the arguments of ``fit``."""
-    X, y, weight = rows
+@contextmanager
+def carried(carrier: str, rows: Rows) -> Iterator[tuple[Any, ...]]:
+    """Give the arguments of ``fit``; files are there as long as the context is."""
     if carrier in _SOURCES:
-        return (_SOURCES[carrier](rows, folder),)
+        with TemporaryDirectory(prefix="fuzz-") as folder:
+            yield (_SOURCES[carrier](rows, Path(folder)),)
+    else:
+        yield _arguments(carrier, rows)
+
+
+def _arguments(carrier: str, rows: Rows) -> tuple[Any, ...]:
+    X, y, weight = rows
     if carrier == "Dask":
         return tuple(None if part is None else _dask(part) for part in rows)
     if carrier in ELSEWHERE:

@@ -1,6 +1,7 @@
 """Cases: small descriptions of a model, rows and what carries them, drawn by Hypothesis.
 
-Nothing here imports the package: what a seed draws does not depend on its code.
+What a seed draws does not depend on any code but this: Hypothesis draws constants that it finds in
+the source of loaded modules, but none below a hundred, and no choice here has more ways than that.
 """
 
 from typing import Any
@@ -227,7 +228,7 @@ def _parameters(draw: Any, estimator: str) -> dict[str, Any]:
 _SIZES = _one_of(*([20, 30, 40, 60] * 4), 2, 3, 4, 6, 10, 10, 120)
 _FEATURES = _one_of(1, 2, 2, 3, 5)
 _CLASSES = _weighted({2: 14, 3: 4, 6: 1, 1: 1})
-_SEEDS = st.integers(0, 2**16 - 1)
+_DIGITS = st.integers(0, 99)
 _TAME_KIND, _ANY_KIND = _one_of(*TAME), _one_of(*TAME, *HOSTILE)
 _TAME_WEIGHT, _ANY_WEIGHT = _one_of(*TAME_WEIGHTS), _one_of(*WEIGHTS)
 _TWISTED = st.lists(
@@ -236,22 +237,21 @@ _TWISTED = st.lists(
 _LABELLED = _one_of(*LABELS)
 _NEW_ROWS = _one_of(*NEW_ROWS)
 _UNITS = _one_of(8.0, 2.0**-20)
-CARRIERS = {
-    "NumPy": 160,
-    "Fortran": 6,
-    "CSR": 14,
-    "CSC": 5,
-    "pandas": 3,
-    "npy": 4,
-    "batches": 4,
-    "parquet": 1,
-    "PyTorch": 5,
-    "array-api-strict": 2,
-    "Dask": 1,
+_OFTEN_CARRIED = {
+    "NumPy": 78,
+    "Fortran": 3,
+    "CSR": 6,
+    "CSC": 2,
+    "pandas": 2,
+    "npy": 2,
+    "batches": 2,
+    "PyTorch": 2,
+    "": 2,
 }
-
-
-_ESTIMATOR, _CARRIER = _weighted(_OFTEN), _weighted(CARRIERS)
+_SELDOM_CARRIED = {"parquet": 4, "array-api-strict": 4, "Dask": 1}
+CARRIERS = tuple(name for name in {**_OFTEN_CARRIED, **_SELDOM_CARRIED} if name)
+_ESTIMATOR = _weighted(_OFTEN)
+_CARRIER, _RARE_CARRIER = _weighted(_OFTEN_CARRIED), _weighted(_SELDOM_CARRIED)
 
 
 def _rows(draw: Any, multi_class: bool) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def _rows(draw: Any, multi_class: bool) -> dict[str, Any]:
         "n": draw(_SIZES),
         "d": draw(_FEATURES),
         "classes": draw(_CLASSES) if multi_class else 2,
-        "seed": draw(_SEEDS),
+        "seed": 100 * draw(_DIGITS) + draw(_DIGITS),
     }
     if hostile:
         rows["twists"] = draw(_TWISTED)
@@ -284,12 +284,12 @@ def cases(draw: Any) -> Case:
         "estimator": estimator,
         "parameters": _parameters(draw, estimator),
         "rows": _rows(draw, "Minimax" not in estimator),
-        "carrier": draw(_CARRIER),
+        "carrier": draw(_CARRIER) or draw(_RARE_CARRIER),
         "new rows": draw(_NEW_ROWS),
     }
-    if draw(_SOMETIMES):
+    if draw(_SELDOM):
         case["fitted before"] = True
-    if case["parameters"].get("costs") is not None:
+    if case["parameters"].get("costs") is not None and draw(_SOMETIMES):
         case["unit"] = draw(_UNITS)
     return case
 

@@ -85,10 +85,11 @@ _OF_A_CASE = {"replay": replay, "shrink": shrink}
 
 def _summary(subject: str, seed: int, report: Report, seconds: float) -> str:
     results = ", ".join(f"{n:,} {name}" for name, n in sorted(report.results.items()))
+    slowest = report.slowest[0][0] if report.slowest else 0.0
     pace = 1e3 * seconds / max(1, report.tried)
     return (
         f"{subject}, seed {seed}: {report.tried:,} cases in {seconds:.0f} s ({pace:.1f} ms each): "
-        f"{results or 'none'}; slowest {report.slowest[0]:.1f} s; "
+        f"{results or 'none'}; slowest {slowest:.1f} s; "
         f"{len(report.buckets)} kinds of findings."
     )
 
@@ -123,7 +124,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--fits", "--cases", dest="cases", type=int, help="end after so many")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--seed", type=int, default=0, help="which cases are drawn")
-    parser.add_argument("--batch", type=int, default=500, help="cases of a process")
+    parser.add_argument("--batch", type=int, default=1000, help="cases of a process")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of a case")
     parser.add_argument("--output", type=Path, help="a JSON file for all findings")
     options = parser.parse_args(argv)

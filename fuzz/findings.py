@@ -3,10 +3,12 @@
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from heapq import nlargest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 Case = dict[str, Any]
+_SLOWEST = 10  # cases that are kept
 
 
 class Finding(NamedTuple):
@@ -41,6 +43,11 @@ class Outcome(NamedTuple):
     refusal: str | None = None
 
 
+def subject_name(case: Case) -> str:
+    """Return the estimator of a case, or what else is tried."""
+    return str(case.get("estimator", case.get("subject")))
+
+
 def size_of(case: Case) -> tuple[int, int]:
     """Return how large a case is: its rows, then its description."""
     rows = case.get("rows", {})
@@ -73,7 +80,8 @@ class Report:
     results: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     buckets: dict[tuple[str, str, str], Bucket] = field(default_factory=dict)
-    slowest: tuple[float, Case] = field(default_factory=lambda: (0.0, {}))
+    slowest: list[tuple[float, str]] = field(default_factory=list)
+    seconds: Counter[str] = field(default_factory=Counter)
 
     @property
     def tried(self) -> int:
@@ -85,8 +93,8 @@ class Report:
         self.results[outcome.result] += 1
         if outcome.refusal is not None:
             self.refusals[outcome.refusal[:60]] += 1
-        if seconds > self.slowest[0]:
-            self.slowest = seconds, case
+        self.seconds[subject_name(case)] += seconds  # type: ignore[assignment]
+        self.slowest = nlargest(_SLOWEST, [*self.slowest, (seconds, json.dumps(case))])
         for finding in set(outcome.findings):
             bucket = self.buckets.get(finding[:3])
             if bucket is None:
@@ -113,7 +121,8 @@ class Report:
         record = {
             **facts,
             "results": dict(self.results),
-            "slowest": {"seconds": round(self.slowest[0], 3), "case": self.slowest[1]},
+            "seconds of": {name: round(s, 1) for name, s in self.seconds.most_common()},
+            "slowest": [(round(seconds, 2), json.loads(case)) for seconds, case in self.slowest],
             "findings": [bucket.record() for bucket in self.ordered()],
             "refusals": dict(self.refusals.most_common()),
         }

@@ -1,11 +1,9 @@
 """What must hold of every fit, whatever it was given; what does not is a finding."""
 
 import pickle
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,14 +75,15 @@ class Trial:
     def situation(self) -> str:
         """Where in the house a law was broken, as far as parameters tell."""
         own, n_classes = self.case["parameters"], len(np.unique(self.rows.y))
-        told = [str(own[name]) for name in ("kernel", "solver", "loss") if name in own]
+        told = [own[name] for name in ("kernel", "solver", "loss") if name in own]
+        told = [value for value in map(str, told) if value not in ("auto", "truncated")]
         place = "blocks" if self.case["carrier"] in STREAMED else "held"
         return ", ".join([*told, "two classes" if n_classes == 2 else "more classes", place])
 
     def predicted(self, method: str, X: Array) -> Array | None:
         """Return predictions as NumPy's, or None where they are refused."""
         there = put(self.case["carrier"], X)
-        values = self.call(method, lambda: taken(getattr(self.model, method)(there)))
+        values = self.call("predictions", lambda: taken(getattr(self.model, method)(there)))
         return None if values is None else np.asarray(values)
 
 
@@ -104,12 +103,10 @@ def examine(case: dict[str, Any]) -> Outcome:
         rows = rows._replace(X=_gram(rows.X, case["rows"]["seed"]))
     trial = Trial(case, rows, make_model(case, np.unique(rows.y).tolist()))
     _check_parameters(trial)
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        fitted = _fit(trial, Path(folder))
-        if fitted:
-            for law in (_finite, _certified, _no_worse, _decides, _new_rows):
-                law(trial)
-            _unit_of_costs(trial, Path(folder))
+    fitted = _fit(trial)
+    if fitted:
+        for law in (_finite, _certified, _no_worse, _decides, _new_rows, _unit_of_costs):
+            law(trial)
     refusal = None if fitted else trial.refusal
     return Outcome("fitted" if fitted else "refused", trial.findings, refusal)
 
@@ -128,7 +125,7 @@ def _check_parameters(trial: Trial) -> None:
         trial.broken("clone", "get_params", "A clone has other parameters.")
 
 
-def _fit(trial: Trial, folder: Path) -> bool:
+def _fit(trial: Trial) -> bool:
     """Fit; what is refused leaves the model, and what is given, as it was."""
     case, model = trial.case, trial.model
     if case.get("fitted before"):
@@ -139,8 +136,8 @@ def _fit(trial: Trial, folder: Path) -> bool:
         with Ears(), suppress(ValueError, TypeError):
             model.fit(X, y)
     was, given = pickle.dumps(model), pickle.dumps(trial.rows)
-    carrier = carried(case["carrier"], trial.rows, folder)
-    fitted = trial.call("fit", lambda: model.fit(*carrier)) is not None
+    with carried(case["carrier"], trial.rows) as given_rows:
+        fitted = trial.call("fit", lambda: model.fit(*given_rows)) is not None
     if pickle.dumps(trial.rows) != given:
         trial.broken("input changed", trial.situation, "The fit wrote into what it was given.")
     if not fitted and pickle.dumps(model) != was:
@@ -242,7 +239,7 @@ def _decides(trial: Trial) -> None:
         if hasattr(model, method):
             values = trial.predicted(method, X)
             if values is not None and not np.all(np.isfinite(values)):
-                trial.broken("not finite", f"{method}, training rows", "NaN or infinite.")
+                trial.broken("not finite", "predictions, training rows", f"{method} is not.")
     if hasattr(model, "predict_proba"):
         proba = trial.predicted("predict_proba", X)
         if proba is not None and _proper(trial, proba, "training rows") and not unknown:
@@ -255,9 +252,9 @@ def _without_model(model: Any) -> bool:
 
 
 def _proper(trial: Trial, proba: Array, whose: str) -> bool:
-    where = f"predict_proba, {whose}"
+    where = f"predictions, {whose}"
     if not np.all(np.isfinite(proba)):
-        trial.broken("not finite", where, "NaN or infinite.")
+        trial.broken("not finite", where, "predict_proba is not.")
     elif np.any(proba < 0.0) or np.any(proba > 1.0 + 1e-6):
         trial.broken("improper probabilities", where, f"{proba.min():g} to {proba.max():g}")
     elif np.max(np.abs(proba.sum(axis=1) - 1.0)) > 1e-5:
@@ -285,19 +282,18 @@ def _new_rows(trial: Trial) -> None:
     if _without_model(model):
         return
     X = new_rows(name, trial.rows.X)
-    whose = f"new rows ({name})"
     trial.predicted("predict", X)
     if hasattr(model, "decision_function"):
         scores = trial.predicted("decision_function", X)
         if scores is not None and np.any(np.isnan(scores)):
-            trial.broken("not finite", f"decision_function, {whose}", "NaN.")
+            trial.broken("not finite", "predictions, new rows", f"{name} rows: NaN scores.")
     if hasattr(model, "predict_proba"):
         proba = trial.predicted("predict_proba", X)
         if proba is not None:
-            _proper(trial, proba, whose)
+            _proper(trial, proba, "new rows")
 
 
-def _unit_of_costs(trial: Trial, folder: Path) -> None:
+def _unit_of_costs(trial: Trial) -> None:
     """Costs in another unit give the same probabilities."""
     if "unit" not in trial.case or _without_model(trial.model):
         return
@@ -307,10 +303,11 @@ def _unit_of_costs(trial: Trial, folder: Path) -> None:
     method = "predict_proba" if hasattr(trial.model, "predict_proba") else "predict"
     before = trial.predicted(method, trial.rows.X)
     first, trial.model = trial.model, clone(trial.model).set_params(**scaled)
-    again = carried(trial.case["carrier"], trial.rows, folder)
     if trial.case.get("fitted before") and getattr(first, "warm_start", False):
         return
-    if trial.call("fit", lambda: trial.model.fit(*again)) is None:
+    with carried(trial.case["carrier"], trial.rows) as again:
+        fitted = trial.call("fit", lambda: trial.model.fit(*again)) is not None
+    if not fitted:
         trial.broken("unit of costs", trial.situation, f"Refused: {trial.refusal}")
         return
     after = trial.predicted(method, trial.rows.X)

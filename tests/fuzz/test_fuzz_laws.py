@@ -188,7 +188,7 @@ def test_predictions_that_are_not_numbers_are_found(monkeypatch):
         model.decision_function = lambda X: np.where(abs(X[:, 0]) > 100.0, np.nan, 0.0)
 
     plant(monkeypatch, of_far_rows)
-    assert ("not finite", "decision_function, new rows (far)") in {
+    assert ("not finite", "predictions, new rows") in {
         (finding.kind, finding.where) for finding in examine(case_of()).findings
     }
 

@@ -14,7 +14,7 @@ from fuzz.blame import Ears, Said, is_inner, is_refusal, said_by
 from fuzz.carriers import STREAMED, carried, context, missing, put, taken
 from fuzz.findings import Finding, Outcome
 from fuzz.models import make_model, scaled_costs
-from fuzz.reference import criterion_of, kernel_matrix, support_vector_start
+from fuzz.reference import criterion_of, is_definite, kernel_matrix, support_vector_start
 from fuzz.rows import Rows, make_rows, new_rows
 
 Array = Any
@@ -152,7 +152,7 @@ def _justified(trial: Trial) -> None:
     own = trial.case["parameters"]
     kernel = own.get("kernel", "rbf" if "Import" in trial.case["estimator"] else "linear")
     definite = kernel in _DEFINITE or (kernel == "poly" and own.get("coef0", 0.0) >= 0.0)
-    if definite and "definite" in str(trial.refusal):
+    if definite and "semi-definite" in str(trial.refusal):
         trial.broken("definite kernel refused", trial.situation, str(trial.refusal))
 
 
@@ -206,9 +206,10 @@ def _no_worse(trial: Trial) -> None:
         starts = {"a constant": criterion.constant(model.fit_intercept)}
         if case["estimator"].startswith("Truncated") and model.kernel != "linear":
             K = kernel_matrix(model, X, criterion.weight)
-            if np.all(np.isfinite(K)):
-                best = support_vector_start(criterion, K, model.fit_intercept)
-                starts["SVC's dual coefficients"] = best
+            if not is_definite(K):
+                return  # there is no minimum
+            best = support_vector_start(criterion, K, model.fit_intercept)
+            starts["SVC's dual coefficients"] = best
     allowed = WORSE + 1.01 * max(0.0, float(model.tol) - WARNED_GAP)
     for name, value in starts.items():
         if np.isfinite(value) and not reached <= allowed * value + 1e-300:
@@ -317,7 +318,7 @@ def _unit_of_costs(trial: Trial) -> None:
         same = before.tolist() == after.tolist()
         moved = f"{np.sum(before != after)} decisions"
     else:
-        same = bool(np.max(np.abs(before - after)) <= _SAME)
+        same = not np.max(np.abs(before - after)) > _SAME
         moved = f"probabilities by {np.max(np.abs(before - after)):.2g}"
     if not same:
         trial.broken("unit of costs", trial.situation, f"Another unit moves {moved}.")

@@ -8,9 +8,8 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
-from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
 Array = Any
@@ -76,21 +75,31 @@ def _class_weights(given: Any, classes: Array, codes: Array, weight: Array) -> A
 
 
 def kernel_matrix(model: Any, X: Array, weight: Array) -> Array:
-    """Return the kernel values of all pairs of rows, by scikit-learn."""
+    """Return the kernel values of all pairs of rows; distances from differences, slow and exact."""
     kernel, gamma = model.kernel, model.gamma
     if callable(kernel):
         return np.asarray(kernel(X, X))
     if kernel == "precomputed":
-        return np.asarray(X)
-    dense = X.toarray() if sp.issparse(X) else X
+        return X
     if gamma == "scale":
-        mean = weight @ dense.mean(axis=1) / weight.sum()
-        spread = weight @ ((dense - mean) ** 2).mean(axis=1) / weight.sum()
+        mean = weight @ X.mean(axis=1) / weight.sum()
+        spread = weight @ ((X - mean) ** 2).mean(axis=1) / weight.sum()
         gamma = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
     elif gamma == "auto":
         gamma = 1.0 / X.shape[1]
-    of = {"gamma": gamma, "degree": model.degree, "coef0": model.coef0}
-    return np.asarray(pairwise_kernels(X, metric=kernel, filter_params=True, **of))
+    if kernel in ("rbf", "laplacian"):
+        far = cdist(X, X, "sqeuclidean" if kernel == "rbf" else "cityblock")
+        return np.exp(-gamma * far)
+    products = gamma * (X @ X.T) + model.coef0
+    return products**model.degree if kernel == "poly" else np.tanh(products)
+
+
+def is_definite(K: Array) -> bool:
+    """Whether a matrix is symmetric and has no negative eigenvalue, but for rounding."""
+    if not (np.all(np.isfinite(K)) and np.array_equal(K, K.T)):
+        return False
+    values = np.linalg.eigvalsh(K)
+    return bool(values[0] >= -1e-9 * values[-1])
 
 
 def support_vector_start(criterion: Criterion, K: Array, fit_intercept: bool) -> float:

@@ -2,7 +2,6 @@
 
 import pickle
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,24 +126,31 @@ def _check_parameters(trial: Trial) -> None:
 
 def _fit(trial: Trial) -> bool:
     """Fit; what is refused leaves the model, and what is given, as it was."""
-    case, model = trial.case, trial.model
-    if case.get("fitted before"):
-        before = make_rows({"kind": "linear", "n": 20, "d": 2, "classes": 2, "seed": 0})
-        X = _gram(before.X, 1) if case["parameters"].get("kernel") == "precomputed" else before.X
-        labels = np.unique(trial.rows.y)
-        y = labels[before.y] if len(labels) == 2 else before.y
-        with Ears(), suppress(ValueError, TypeError):
-            model.fit(X, y)
+    model = trial.model
+    if trial.case.get("fitted before"):
+        trial.call("fit", lambda: model.fit(*_earlier(trial)))
     was, given = pickle.dumps(model), pickle.dumps(trial.rows)
-    with carried(case["carrier"], trial.rows) as given_rows:
-        fitted = trial.call("fit", lambda: model.fit(*given_rows)) is not None
+    fitted = trial.call("fit", lambda: _fitted(trial)) is not None
     if pickle.dumps(trial.rows) != given:
         trial.broken("input changed", trial.situation, "The fit wrote into what it was given.")
-    if not fitted and pickle.dumps(model) != was:
-        trial.broken("changed by a refused fit", trial.situation, str(trial.refusal))
     if not fitted:
+        if pickle.dumps(model) != was:
+            trial.broken("changed by a refused fit", trial.situation, str(trial.refusal))
         _justified(trial)
     return fitted
+
+
+def _fitted(trial: Trial) -> Any:
+    with carried(trial.case["carrier"], trial.rows) as given:
+        return trial.model.fit(*given)
+
+
+def _earlier(trial: Trial) -> tuple[Array, Array]:
+    """Return tame rows, with the labels of the case where there are as many."""
+    X, codes, _ = make_rows({"kind": "linear", "n": 20, "d": 2, "classes": 2, "seed": 0})
+    labels = np.unique(trial.rows.y)
+    precomputed = trial.case["parameters"].get("kernel") == "precomputed"
+    return _gram(X, 1) if precomputed else X, labels[codes] if len(labels) == 2 else codes
 
 
 def _justified(trial: Trial) -> None:
@@ -306,9 +312,7 @@ def _unit_of_costs(trial: Trial) -> None:
     first, trial.model = trial.model, clone(trial.model).set_params(**scaled)
     if trial.case.get("fitted before") and getattr(first, "warm_start", False):
         return
-    with carried(trial.case["carrier"], trial.rows) as again:
-        fitted = trial.call("fit", lambda: trial.model.fit(*again)) is not None
-    if not fitted:
+    if trial.call("fit", lambda: _fitted(trial)) is None:
         trial.broken("unit of costs", trial.situation, f"Refused: {trial.refusal}")
         return
     after = trial.predicted(method, trial.rows.X)

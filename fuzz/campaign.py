@@ -27,8 +27,8 @@ _ROOT = Path(__file__).resolve().parents[1]
 _PATIENCE = 30.0
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 # Lines of a fault handler's traceback, the innermost first.
-_OWN_FRAME = re.compile(r'File "[^"]*/(?:src|site-packages)/grayzone/([^"]+)", line \d+ in (\S+)')
-_ANY_FRAME = re.compile(r'File "(?:[^"]*/)?([^"/]+)", line \d+ in (\S+)')
+_OWN_FRAME = re.compile(r'File "[^"]*/(?:src|site-packages)/grayzone/([^"]+)", line \d+,? in (\S+)')
+_ANY_FRAME = re.compile(r'File "(?:[^"]*/)?([^"/]+)", line \d+,? in (\S+)')
 
 
 @dataclass

@@ -34,8 +34,8 @@ _C = _one_of(1.0, 1.0, 1e-6, 1e-3, 0.1, 10.0, 1e3, 1e6, 1e10)
 _COSTS = _one_of(
     None,
     "balanced",
-    {"each": [5.0, 1.0, 2.0]},
-    {"each": [1.0, 20.0, 3.0]},
+    "balanced",
+    *[{"each": [5.0, 1.0, 2.0]}, {"each": [1.0, 20.0, 3.0]}] * 2,
     {"each": [1.0, 0.0, 1.0]},
     {"each": [1e-300, 1e300, 1.0]},
     {"matrix": "skewed"},
@@ -86,9 +86,9 @@ _BOUNDS: dict[str, Drawn] = {
     "n_bounds": _one_of(1, 2, 10, 30),
     "costs": _COSTS,
     "reject_cost": _REJECT,
-    "max_fpr": _one_of(0.05, 0.3, 0.0),
-    "min_recall": _one_of(0.9, 1.0),
-    "min_precision": _one_of(0.5, 0.99),
+    "max_fpr": _one_of(0.05, 0.1, 0.3, 0.0),
+    "min_recall": _one_of(0.5, 0.9, 0.99),
+    "min_precision": _one_of(0.5, 0.8, 0.99),
     "validation_fraction": _SHARE,
     "solver": _one_of("auto", "mm", "direct"),
     "fit_intercept": st.booleans(),
@@ -226,11 +226,12 @@ def _parameters(draw: Any, estimator: str) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------
 
 _SIZES = _one_of(*([20, 30, 40, 60] * 4), 2, 3, 4, 6, 10, 10, 120)
+_ENOUGH = _one_of(12, 20, 30, 40)
 _FEATURES = _one_of(1, 2, 2, 3, 5)
 _CLASSES = _weighted({2: 14, 3: 4, 6: 1})
 _DIGITS = st.integers(0, 99)
 _TAME_KIND, _ANY_KIND = _one_of(*TAME), _one_of(*TAME, *HOSTILE)
-_TAME_WEIGHT, _ANY_WEIGHT = _one_of(*TAME_WEIGHTS), _one_of(*WEIGHTS)
+_TAME_WEIGHT, _ANY_WEIGHT = _one_of(*TAME_WEIGHTS), _one_of(*TAME_WEIGHTS, *WEIGHTS)
 _TWISTED = st.lists(
     _one_of(*[[name, value] for name, values in TWISTS.items() for value in values]), max_size=3
 )
@@ -249,18 +250,24 @@ _OFTEN_CARRIED = {
     "": 2,
 }
 _SELDOM_CARRIED = {"parquet": 4, "array-api-strict": 4, "Dask": 1}
+_TAKE_BLOCKS = (
+    "TruncatedLogisticRegression",
+    "ImportVectorMachine",
+    "TightBoundLogisticRegression",
+)
+_STREAMED = ("npy", "batches", "parquet", "Dask")
 CARRIERS = tuple(name for name in {**_OFTEN_CARRIED, **_SELDOM_CARRIED} if name)
 _ESTIMATOR = _weighted(_OFTEN)
 _CARRIER, _RARE_CARRIER = _weighted(_OFTEN_CARRIED), _weighted(_SELDOM_CARRIED)
 
 
-def _rows(draw: Any, multi_class: bool) -> dict[str, Any]:
+def _rows(draw: Any, estimator: str) -> dict[str, Any]:
     hostile = draw(st.booleans())
     rows = {
         "kind": draw(_ANY_KIND if hostile else _TAME_KIND),
-        "n": draw(_SIZES),
+        "n": draw(_ENOUGH if estimator.endswith("CV") else _SIZES),
         "d": draw(_FEATURES),
-        "classes": draw(_CLASSES) if multi_class else 2,
+        "classes": 2 if "Minimax" in estimator else draw(_CLASSES),
         "seed": 100 * draw(_DIGITS) + draw(_DIGITS),
     }
     if hostile:
@@ -276,6 +283,13 @@ def _rows(draw: Any, multi_class: bool) -> dict[str, Any]:
     return rows
 
 
+def _carrier(draw: Any, estimator: str) -> str:
+    """Draw a carrier; blocks are seldom given to those that take none."""
+    name = draw(_CARRIER) or draw(_RARE_CARRIER)
+    refused = name in _STREAMED and estimator not in _TAKE_BLOCKS
+    return "NumPy" if refused and not draw(_SELDOM) else name
+
+
 @st.composite
 def cases(draw: Any) -> Case:
     """Draw a case."""
@@ -283,8 +297,8 @@ def cases(draw: Any) -> Case:
     case = {
         "estimator": estimator,
         "parameters": _parameters(draw, estimator),
-        "rows": _rows(draw, "Minimax" not in estimator),
-        "carrier": draw(_CARRIER) or draw(_RARE_CARRIER),
+        "rows": _rows(draw, estimator),
+        "carrier": _carrier(draw, estimator),
         "new rows": draw(_NEW_ROWS),
     }
     if draw(_SELDOM):

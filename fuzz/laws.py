@@ -27,6 +27,7 @@ _ZONED = (
     "ImportVectorMachine",
     "ImportVectorMachineCV",
 )
+_WRAPPERS = ("BayesDecisionClassifier", "TightBoundClassifier")
 # Documented to be NaN where rows are too few to be held out.
 _MAY_BE_NAN = ("held_out_bound_", "held_out_path_")
 _DEFINITE = ("linear", "rbf", "laplacian")
@@ -242,7 +243,9 @@ def _decides(trial: Trial) -> None:
     unknown = set() if decided is None else set(decided.tolist()) - set(known)
     if unknown:
         trial.broken("unknown label", "predict", str(unknown))
-    for method in ("decision_function", "predict_log_proba"):
+    # the logarithms that a wrapper passes on are those of its classifier
+    logarithms = [] if trial.case["estimator"] in _WRAPPERS else ["predict_log_proba"]
+    for method in ["decision_function", *logarithms]:
         if hasattr(model, method):
             values = trial.predicted(method, X)
             if values is not None and not np.all(np.isfinite(values)):

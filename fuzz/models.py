@@ -59,8 +59,8 @@ def _decoded(name: str, value: Any, classes: list[Any]) -> Any:
         return {label: each[k % len(each)] for k, label in enumerate(classes)}
     if "matrix" in value:
         return _matrix(value["matrix"], len(classes))
-    if len(classes) == 2 and "pair" in value:
-        return tuple(value["pair"])
+    if len(classes) == 2:
+        return tuple(value.get("pair", (1.0 - value.get("caps", 0.7), value.get("caps", 0.7))))
     return [value.get("caps", 0.7)] * len(classes)
 
 

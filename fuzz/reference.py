@@ -8,6 +8,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 from sklearn.svm import SVC
@@ -78,7 +79,8 @@ def kernel_matrix(model: Any, X: Array, weight: Array) -> Array:
     """Return the kernel values of all pairs of rows; distances from differences, slow and exact."""
     kernel, gamma = model.kernel, model.gamma
     if callable(kernel):
-        return np.asarray(kernel(X, X))
+        values = kernel(X, X)
+        return values.toarray() if sp.issparse(values) else np.asarray(values)
     if kernel == "precomputed":
         return X
     if gamma == "scale":

@@ -141,14 +141,14 @@ def _twisted(name: str, value: Any, X: Array, codes: Array) -> tuple[Array, Arra
 # Values of each twist that cases draw from.
 TWISTS: dict[str, tuple[Any, ...]] = {
     "offset": (1e5, 1e6, 1e8, -1e6),
-    "scale": (1e-160, 1e-30, 1e-8, 1e8, 1e30, 1e150, 1e160, 1e200),
+    "scale": (1e-160, 1e-30, 1e-8, 1e-3, 1e3, 1e8, 1e30, 1e90, 1e160, 1e200),
     "column": (1e-8, 1e6, 1e12),
     "constant": (0.0, 1.0, 1e8),
     "copied column": (None,),
     "copies": (2, 3, 7),
     "contradictions": (None,),
     "outlier": (1e3, 1e8, 1e30),
-    "cell": (np.nan, np.inf, 1e300),
+    "cell": (np.nan, np.inf, 1e50),
     "sparse": (0.5, 0.95),
     "rare": (2, 3, 4),
     "one class": (None,),

@@ -355,7 +355,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
             return
         warnings.warn(
             "The fitted model is a constant: the class priors lie outside the zone, and no "
-            f"function of these features does better at any C. {CONSTANT_HELP}",
+            f"function of these features gains more than its penalty. {CONSTANT_HELP}",
             UserWarning,
             stacklevel=FIT_DEPTH,
         )

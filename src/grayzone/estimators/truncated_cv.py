@@ -295,8 +295,8 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
             return
         warnings.warn(
             f"The chosen model is a constant, as {n_constant + 1} of {self._n_fits()} fits are: "
-            "the class priors lie outside the zone, and no function of these features does better "
-            f"at any C. {CONSTANT_HELP}",
+            "the class priors lie outside the zone, and no function of these features gains more "
+            f"than its penalty. {CONSTANT_HELP}",
             UserWarning,
             stacklevel=FIT_DEPTH,
         )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from array_api_compat import array_namespace, device
 
 from grayzone.numerics.linalg import descend, factorise
-from grayzone.numerics.losses import SmoothedLogistic
+from grayzone.numerics.losses import SmoothedLogistic, softplus
 from grayzone.solvers.greedy.criterion import (
     MAX_STEPS,
     Criterion,
@@ -172,7 +172,9 @@ def _with_kinks(look: Reading, criterion: Criterion, start: Array) -> Fitted:
     before = look(Point(criterion, start, Multipliers(none, xp.astype(none, xp.int64))))
     if not before.objective < found.objective:
         return found
-    least = (1.0 - gap) * found.objective
+    # no loss is below its floor: a bound that knows of no rounding
+    labelled = look.spanned.labelled
+    least = float((labelled.mass * labelled.factors) @ softplus(criterion.floors))
     return replace(before, known_gap=1.0 - least / before.objective)
 
 

@@ -16,7 +16,7 @@ from array_api_compat import array_namespace
 from grayzone.numerics.backend import moved
 from grayzone.numerics.losses import softplus
 from grayzone.solvers.certificate import Certificate
-from grayzone.solvers.loop import MOST_SILENT, Solution, solve
+from grayzone.solvers.loop import MOST_SILENT, Solution, Status, solve
 from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated.decomposed import Decomposed
 from grayzone.solvers.truncated.spec import TruncatedSpec
@@ -93,7 +93,9 @@ def is_constant(labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> 
     That is where the scores of the training rows have next to no spread, and the constant saturates
     the rows of some class.
     """
-    if not spec.has_kinks or not solution.certificate.relative <= MOST_SILENT:
+    # all rows of a class are then on the kink, more than a stream can hold to certify that
+    stuck = labelled.held is None and solution.status is Status.STALLED
+    if not spec.has_kinks or not (stuck or solution.certificate.relative <= MOST_SILENT):
         return False
     few = _of_classes(spec, labelled)
     u = few.margins.margin(few.design.scores(few.prior_coef()))

@@ -25,12 +25,13 @@ from grayzone.sources.source import Sums
 
 Array = Any
 
-_FLAT = 1e-3  # standard deviation of the scores of a constant, in half-widths of the zone
+# Standard deviation of scores, in half-widths of the zone, of a constant and of what may be one.
+_FLAT, _SMALL = 1e-3, 0.1
 
 
-def _of_classes(spec: TruncatedSpec, labelled: Labelled) -> Problem:
+def _of_classes(spec: TruncatedSpec, mass: Array) -> Problem:
     """One row a class, which weighs what its rows do, and nothing that tells them apart."""
-    mass, linear = labelled.mass * labelled.factors, replace(spec, kernel=None)
+    linear = replace(spec, kernel=None)
     return linear.problem(Rows(np.zeros((mass.size, 1)), np.arange(mass.size), mass))
 
 
@@ -68,7 +69,7 @@ def no_worse(
     found = solution.certificate
     if found.relative <= tol:
         return solution
-    few = _of_classes(spec, labelled)
+    few = _of_classes(spec, labelled.mass * labelled.factors)
     constant = array_namespace(solution.coef).zeros_like(solution.coef)
     if spec.fit_intercept:
         best = solve(few, Decomposed(), tol=1e-12, max_iter=100).coef[:, -1]
@@ -90,30 +91,49 @@ def no_worse(
 def is_constant(labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> bool:
     """Whether the optimum is a constant for want of a decision, not of accuracy.
 
-    That is where the scores of the training rows have next to no spread, and the constant saturates
-    the rows of some class.
+    That is where the constant saturates the rows of some class, and the scores of the training rows
+    have next to no spread; or a small one, beyond which the certificate does not tell.
     """
+    found = solution.certificate
     # all rows of a class are then on the kink, more than a stream can hold to certify that
     stuck = labelled.held is None and solution.status is Status.STALLED
-    if not spec.has_kinks or not (stuck or solution.certificate.relative <= MOST_SILENT):
+    if not spec.has_kinks or not (stuck or found.relative <= MOST_SILENT):
         return False
-    few = _of_classes(spec, labelled)
-    u = few.margins.margin(few.design.scores(few.prior_coef()))
-    if not np.any(u <= few.loss.floor):
+    # weights of classes move a constant where they were told to
+    few = _of_classes(spec, labelled.mass)
+    if not np.any(few.margins.margin(few.design.scores(few.prior_coef())) <= few.loss.floor):
         return False
     half = -float(np.mean(few.loss.floor))
-    flat = _FLAT * (half if isfinite(half) and half > 0.0 else 1.0)
+    half = half if isfinite(half) and half > 0.0 else 1.0
+    few = _of_classes(spec, labelled.mass * labelled.factors)
     if labelled.held is None:
         # one more reading, where the objective does not say already that there is some spread
-        best = solve(few, Decomposed(), tol=1e-6, max_iter=100).certificate.primal
-        if best - solution.certificate.primal > flat * float(np.sum(few.weight)):
-            return False
-        return _spread(labelled.reduce(_Scores(spec, solution.coef))) < flat
+        most = _FLAT * half * float(np.sum(few.weight))
+        return _excess(few, found) <= most and _spread(labelled, spec, solution) < _FLAT * half
+    spread = _spread(labelled, spec, solution)
+    if spread < _FLAT * half:
+        return True
+    return spread < _SMALL * half and _excess(few, found) <= found.gap
+
+
+def _excess(few: Problem, found: Certificate) -> float:
+    """By how much the best constant is worse than what was found."""
+    best = solve(few, Decomposed(), tol=1e-12, max_iter=100)
+    return best.certificate.primal - found.primal
+
+
+def _spread(labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> float:
+    """Largest standard deviation of a score."""
     scores = solution.scores
+    if labelled.held is None:
+        sums = labelled.reduce(_Scores(spec, solution.coef))
+        mean = sums["sum"] / sums["n"]
+        variance = sums["square"] / sums["n"] - mean**2
+        return sqrt(max(0.0, float(array_namespace(mean).max(variance))))
     if scores is None:
         scores = spec.problem(labelled.held).design.scores(solution.coef)
     xp = array_namespace(scores)
-    return float(xp.max(xp.std(scores, axis=0))) < flat
+    return float(xp.max(xp.std(scores, axis=0)))
 
 
 @dataclass(frozen=True)
@@ -133,10 +153,3 @@ class _Scores:
             "sum": xp.sum(used * scores, axis=0),
             "square": xp.sum(used * scores**2, axis=0),
         }
-
-
-def _spread(sums: Sums) -> float:
-    """Largest standard deviation of a score."""
-    mean = sums["sum"] / sums["n"]
-    variance = sums["square"] / sums["n"] - mean**2
-    return sqrt(max(0.0, float(array_namespace(mean).max(variance))))

@@ -343,6 +343,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         advice = f"Scale the features, raise max_iter (now {self.max_iter}) or tol, or lower C."
         if solution.status is Status.ROUNDED:
             advice = "Scale the features, or lower C or the degree of a polynomial kernel."
+        if solution.status is Status.STOPPED:
+            advice = "Let it go on for a better model."
         warnings.warn(
             f"The fit stopped at a relative duality gap of {self.dual_gap_:.2e}, above "
             f"tol={self.tol:g}: {solution.status.value}. {advice}",

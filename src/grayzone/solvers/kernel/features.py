@@ -153,7 +153,7 @@ def solve_for_duals(
             status = Status.ROUNDED
             break
         before = spanned.certificate.gap
-    if features is not None:
+    if features is not None and status not in (Status.MAX_ITER, Status.STOPPED):
         other = _spanned_by_support(problem, features, linear)
         spanned = spanned if spanned.certificate.gap < other.certificate.gap else other
         status = Status.CONVERGED if spanned.certificate.relative <= tol else status

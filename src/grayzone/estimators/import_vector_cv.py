@@ -267,6 +267,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
                     pass
                 model._expose(growth, growth.model())
             take_over(self, model)
+            model._tell_unless_certain(self.dual_gap_)
         return self
 
     def _model(self) -> ImportVectorMachine:

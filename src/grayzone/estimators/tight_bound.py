@@ -43,6 +43,7 @@ from grayzone.numerics.checks import (
 )
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import sigmoid
+from grayzone.solvers.loop import MOST_SILENT
 from grayzone.solvers.policy.cut import cut_scores
 from grayzone.solvers.policy.decisions import actions_of, mean_costs
 from grayzone.solvers.policy.online import OnlinePolicy, known_codes
@@ -369,7 +370,8 @@ class TightBoundLogisticRegression(
                 UserWarning,
                 stacklevel=FIT_DEPTH,
             )
-        if not stopped and self.promised_decrease_ > _SLACK * self.tol:
+        most = min(_SLACK * self.tol, max(self.tol, MOST_SILENT))
+        if not stopped and not self.promised_decrease_ <= most:
             warnings.warn(
                 f"The last convex fit stopped {self.promised_decrease_:.1e} from stationary; scale "
                 f"the features or raise max_iter (now {self.max_iter}).",

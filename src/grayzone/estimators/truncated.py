@@ -42,6 +42,12 @@ from grayzone.sources.open import open_rows
 
 Array = Any
 
+# What to do where the optimum is a constant.
+CONSTANT_HELP = (
+    "If the threshold is not the one you decide by, say so with costs (costs='balanced' puts it at "
+    "the class prior); else take a wider zone, or the data hold nothing for this decision."
+)
+
 
 class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClassifier):
     r"""Logistic regression fitted for a decision: exact in a gray zone, sparse outside it.
@@ -107,7 +113,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     tol : float, default=1e-6
         Relative accuracy: the fit may stop once what is left to gain is at most ``tol`` times the
         objective, by its duality gap. Where rounding errors of large kernel values leave no gap
-        that small, ``dual_gap_`` says what was reached, without a warning.
+        that small, ``dual_gap_`` says what was reached; a gap above ``max(tol, 1e-3)`` warns.
     max_iter : int, default=1000
         Most iterations of the solver.
     warm_start : bool, default=False
@@ -137,7 +143,9 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         they do not survive pickling or moving to another device.
     dual_coef_ : ndarray of shape (1, n_support) or (K, n_support)
         Signed dual variables times C, so that ``coef_`` is ``dual_coef_ @ support_vectors_``, to
-        within the duality gap, as in ``SVC``. With other kernels they are the model.
+        within the duality gap, as in ``SVC``. With other kernels they are the model; where kernel
+        values are so large that rounding errors of the duals would show in it, they are other
+        coefficients of these rows that span the same function.
     partition_ : ndarray of shape (n_samples,)
         Table 1 of [1]_: 0 saturated, 1 on the hinge, 2 logarithmic.
     objective_ : float
@@ -243,7 +251,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         seen = {} if labelled.held is None else {"X": X, "y": y}
         with fit_progress(self, "iteration", **seen) as report:
             solution = self._fit_to(labelled, start, report)
-        self._tell_unless_converged(solution.status)
+        self._tell_unless_converged(solution)
+        self._tell_if_constant(solution)
         return self
 
     def _fit_to(
@@ -328,14 +337,28 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
 
         return listener
 
-    def _tell_unless_converged(self, status: Status) -> None:
-        if status.fine:
+    def _tell_unless_converged(self, solution: Solution) -> None:
+        if solution.fine(self.tol):
             return
+        advice = f"Scale the features, raise max_iter (now {self.max_iter}) or tol, or lower C."
+        if solution.status is Status.ROUNDED:
+            advice = "Scale the features, or lower C or the degree of a polynomial kernel."
+        if solution.status is Status.STOPPED:
+            advice = "Let it go on for a better model."
         warnings.warn(
             f"The fit stopped at a relative duality gap of {self.dual_gap_:.2e}, above "
-            f"tol={self.tol:g}: {status.value}. Scale the features, raise max_iter "
-            f"(now {self.max_iter}) or tol, or lower C.",
+            f"tol={self.tol:g}: {solution.status.value}. {advice}",
             ConvergenceWarning,
+            stacklevel=FIT_DEPTH,
+        )
+
+    def _tell_if_constant(self, solution: Solution) -> None:
+        if not solution.constant:
+            return
+        warnings.warn(
+            "The fitted model is a constant: the class priors lie outside the zone, and no "
+            f"function of these features gains more than its penalty. {CONSTANT_HELP}",
+            UserWarning,
             stacklevel=FIT_DEPTH,
         )
 
@@ -396,16 +419,19 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         """Set what has an entry for every row; rows without a weight have no influence."""
         rows, duals = labelled.held, solution.certificate.duals
         assert rows is not None
-        xp = array_namespace(duals)
+        xp, coef = array_namespace(duals), solution.coef
         active = xp.any(duals != 0.0, axis=1)
         hinge = solution.multipliers <= spec.per_row(sigmoid(spec.floors), rows)
         partition = xp.astype(active, xp.float64) + xp.astype(active & ~hinge, xp.float64)
+        if spec.kernel is None:
+            coef = -self.C * (rows.weight[:, None] * duals).T
+        else:  # the model may be spanned by others
+            active = active | xp.any(coef[:, : rows.n_rows] != 0.0, axis=0)
         numbers, places = rows.places(), xp.nonzero(active)[0]
         every = scattered(partition[:, None], numbers, int(labelled.source.like().shape[0]))
         self.partition_ = xp.astype(every[:, 0], xp.int8)
         self.support_ = xp.take(numbers, places)
-        taken = xp.take(rows.weight[:, None] * duals, places, axis=0)
-        self.dual_coef_ = -self.C * taken.T
+        self.dual_coef_ = xp.take(coef, places, axis=1)
 
     def _expose_function(self, labelled: Labelled, spec: TruncatedSpec, coef: Array) -> None:
         """Set what predictions need."""

@@ -123,6 +123,18 @@ CASES = {
         "sample_weight must be finite; got inf in row 5",
         sample_weight=with_entry(np.ones(40), np.inf),
     ),
+    "weights beyond all sums": case(
+        r"largest sample_weight must be between 1e-50 and 1e\+50; got 1e\+308 in row 0",
+        sample_weight=np.full(40, 1e308),
+    ),
+    "weights of next to nothing": case(
+        r"largest sample_weight must be between 1e-50 and 1e\+50; got 1e-300 in row 0",
+        sample_weight=np.full(40, 1e-300),
+    ),
+    "class weights beyond all sums": case(
+        r"class_weight must give weights of at most 1e\+50; got .*gives 1e\+308",
+        class_weight={0: 1.0, 1: 1e308},
+    ),
     "weights too few": case(r"shape \(40,\).*got shape \(39,\)", sample_weight=np.ones(39)),
     "weights in a matrix": case(
         r"shape \(40,\).*got shape \(40, 1\)", sample_weight=np.ones((40, 1))
@@ -130,6 +142,31 @@ CASES = {
     # data
     "X nan": case("Input X contains NaN", X=with_entry(X, np.nan)),
     "X inf": case("Input X contains infinity", X=with_entry(X, np.inf)),
+    "X beyond all squares": case(
+        r"X has values up to .*e\+160 in absolute value, above 1e\+100", X=1e160 * X
+    ),
+    "X sparse beyond all squares": case(
+        r"X has values up to .*e\+200 in absolute value, above 1e\+100",
+        X=sp.csr_array(1e200 * X),
+        kernel="rbf",
+    ),
+    "X too large for a polynomial": case(
+        r"X has values up to .*e\+60, too large for the poly kernel with gamma=1",
+        X=1e60 * X,
+        kernel="poly",
+        gamma=1.0,
+    ),
+    "X too large for a width": case(
+        r"X has values up to .*e\+60, too large for the rbf kernel with gamma=1e\+90",
+        X=1e60 * X,
+        kernel="rbf",
+        gamma=1e90,
+    ),
+    "X too small for its own width": case(
+        "gamma='scale' is 1 / .* beyond all doubles for a variance of",
+        X=1e-156 * X,
+        kernel="rbf",
+    ),
     "X sparse nan": case("Input X contains NaN", X=sp.csr_array(with_entry(X, np.nan))),
     "y nan": case("Input y contains NaN", y=with_entry(TWO, np.nan)),
     "y inf": case("Input y contains infinity", y=with_entry(TWO, np.inf)),
@@ -145,6 +182,8 @@ CASES = {
     "C negative": case("C must be a finite number > 0; got -1", C=-1.0),
     "C nan": case("C must be a finite number > 0; got nan", C=np.nan),
     "C inf": case("C must be a finite number > 0; got inf", C=np.inf),
+    "C too large": case(r"C must be between 1e-100 and 1e\+100; got 1e\+200", C=1e200),
+    "C too small": case(r"C must be between 1e-100 and 1e\+100; got 1e-200", C=1e-200),
     "C as a string": case("C must be a finite number > 0; got '1'", C="1"),
     "C as a flag": case("C must be a finite number > 0; got True", C=True),
     "C as None": case("C must be a finite number > 0; got None", C=None),

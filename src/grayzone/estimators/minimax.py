@@ -15,7 +15,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import brentq, minimize_scalar
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from grayzone.decision.costs import cost_matrix
 from grayzone.estimators._base import checked_scores, labels_at, rows_of
@@ -80,7 +80,7 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
     def _checked(self, X: Array, method: str) -> Array:
         """Rows to be scored for the public method of that name."""
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, **self._accepted())
+        return validated(self, X, reset=False, **self._accepted())
 
     @lazily
     def decision_function(self, X: Any) -> Numbers:

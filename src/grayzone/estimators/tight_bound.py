@@ -85,7 +85,6 @@ class TightBoundLogisticRegression(
 
     so that the expected error
     :math:`J = \sum_i w_i (1 - p(y_i|x_i)) + \tfrac{1}{2CK}\|\theta\|^2` falls with every step.
-    With costs, errors count by them, and what is minimised is J in units of the mean cost.
     Rows far on the wrong side lose their influence: fewer errors, above all where a linear
     model is too simple for the data. The first step is logistic regression itself.
 
@@ -103,14 +102,12 @@ class TightBoundLogisticRegression(
     costs : None, "balanced", mapping or array of shape (K, K), default=None
         Costs of errors, trained for: None (1 each), "balanced", ``{label: cost}`` or
         ``cost[true, decided]``. ``predict`` needs no threshold: it decides for the most probable
-        action. They may be in any unit: for the fit they are divided by the mean over the rows of
-        what the dearest decision costs more than the cheapest, 1 for None and for "balanced", so
-        that the loss weighs as much beside the penalty as that of logistic regression.
-        ``partial_fit`` alone, without a ``fit`` before it, takes the classes as equally frequent.
+        action. Their unit does not matter: for the fit they are divided by what the dearest
+        decision costs more than the cheapest, on average over the rows (``partial_fit`` without a
+        ``fit`` before it: over the classes), which is 1 for None and for "balanced".
     reject_cost : float, mapping or array of shape (K,), default=None
-        Cost of staying undecided, in the unit of ``costs``, which then is an action of its own,
-        with scores of its own: §4.2 of [1]_. The first bound is then the one at Chow's rule on the
-        log-loss fit.
+        Cost, in that unit, of staying undecided, an action of its own with scores of its own: §4.2
+        of [1]_. The first bound is then the one at Chow's rule on the log-loss fit.
     undecided_label : "auto", str or number, default="auto"
         What ``predict`` returns for it; "auto" is -1 beside numbers and "undecided" beside strings.
     max_fpr : float or None, default=None
@@ -339,11 +336,9 @@ class TightBoundLogisticRegression(
         return split(labelled, self.validation_fraction, rng)
 
     def _specify(self, costs: Array) -> PolicySpec:
-        rewards = self._rewards(costs)
-        n_actions = rewards.shape[1]
-        return PolicySpec(
-            policy_of(n_actions), rewards, 1.0 / (self.C * n_actions), self.fit_intercept
-        )
+        n_actions = costs.shape[1]
+        policy, penalty = policy_of(n_actions), 1.0 / (self.C * n_actions)
+        return PolicySpec(policy, self._rewards(costs), penalty, self.fit_intercept)
 
     def _rewards(self, costs: Array) -> Array:
         """Return what actions save (K, A), in the unit of the costs."""

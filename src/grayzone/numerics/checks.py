@@ -274,14 +274,19 @@ def check_weights(sample_weight: Any, n_samples: int) -> Floats:
         )
     if not np.any(weights > 0):
         raise ValueError("sample_weight must have a positive entry; all are zero.")
-    heaviest = int(np.argmax(weights))
-    if not 1.0 / HEAVIEST <= weights[heaviest] <= HEAVIEST:
+    extreme = are_extreme(weights)
+    if np.any(extreme):
+        row = int(np.argmax(extreme))
         raise ValueError(
-            f"The largest sample_weight must be between {1.0 / HEAVIEST:g} and {HEAVIEST:g}; got "
-            f"{weights[heaviest]:g} in row {heaviest}. Divide all weights by a number, and "
-            "multiply C by it."
+            f"sample_weight must be zero or between {1.0 / HEAVIEST:g} and {HEAVIEST:g}; got "
+            f"{weights[row]:g} in row {row}."
         )
     return weights
+
+
+def are_extreme(weights: Array) -> Array:
+    """Whether weights, of any library, are too large or too small for sums of their products."""
+    return (weights > HEAVIEST) | ((weights > 0.0) & (weights < 1.0 / HEAVIEST))
 
 
 def row_weights(
@@ -307,8 +312,9 @@ def check_factors(factors: Floats, class_weight: Any, classes: NDArray[Any]) -> 
             f"class_weight must give finite weights >= 0; got {class_weight!r} for classes "
             f"{classes.tolist()}."
         )
-    if np.any(factors > HEAVIEST):
+    if np.any(are_extreme(factors)):
         raise ValueError(
-            f"class_weight must give weights of at most {HEAVIEST:g}; got {class_weight!r} for "
-            f"classes {classes.tolist()}, which gives {factors.max():g}."
+            f"class_weight must give weights of zero or between {1.0 / HEAVIEST:g} and "
+            f"{HEAVIEST:g}; got {class_weight!r} for classes {classes.tolist()}, which gives "
+            f"{factors.tolist()}."
         )

@@ -353,7 +353,10 @@ def _called(function: Callable[[Array, Array], Array], left: Array, right: Array
             f"{expected[0]} and {expected[1]} rows; expected {expected}."
         )
     xp = _place(block)[0]
-    if not bool(xp.all(xp.abs(block) < _LARGEST_VALUE)):
+    if not xp.isdtype(block.dtype, ("bool", "integral", "real floating")):
+        raise ValueError(f"The kernel function returned {block.dtype}; expected numbers.")
+    double = block.dtype == xp.float64
+    if not bool(xp.all(xp.abs(block) < _LARGEST_VALUE if double else xp.isfinite(block))):
         raise ValueError(
             "The kernel function returned NaN, infinity or a value beyond what can be squared; "
             f"expected numbers below {_LARGEST_VALUE:g}."

@@ -20,6 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
     HEAVIEST,
+    are_extreme,
     as_labels,
     as_numpy,
     check_factors,
@@ -247,6 +248,8 @@ def label(source: Source, class_weight: Any = None) -> Labelled:
 def _label_held(source: HeldSource, class_weight: Any) -> Labelled:
     X, y, weight, _ = source.block
     check_values(X)
+    if is_numpy_array(y):
+        as_labels(y, "y")  # which can be sorted: no mixture
     classes = np.unique(y) if is_numpy_array(y) else as_numpy(array_namespace(y).unique_values(y))
     check_classification_targets(classes)
     weight = check_weights(weight, int(X.shape[0]))
@@ -353,8 +356,11 @@ def _check_block(block: Block) -> None:
         xp = array_namespace(block.weight)
         if not bool(xp.all((block.weight >= 0) & (block.weight < xp.inf))):
             raise ValueError(f"sample_weight must be finite and not negative; see {place}.")
-        if bool(xp.any(block.weight > HEAVIEST)):
-            raise ValueError(f"sample_weight must be at most {HEAVIEST:g}; see {place}.")
+        if bool(xp.any(are_extreme(block.weight))):
+            raise ValueError(
+                f"sample_weight must be zero or between {1.0 / HEAVIEST:g} and {HEAVIEST:g}; see "
+                f"{place}."
+            )
 
 
 def _merged(found: list[tuple[Array, Array, Array]]) -> tuple[Array, Array, Array]:

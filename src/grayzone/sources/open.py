@@ -133,7 +133,10 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) 
     Labels that are numbers follow X, in whatever library they come.
     """
     if not is_elsewhere(X):
-        return validate_data(estimator, X, as_numpy(y) if is_elsewhere(y) else y, **options)
+        y = as_numpy(y) if is_elsewhere(y) else y
+        # by a sum that may overflow scikit-learn looks for infinities
+        with np.errstate(over="ignore", invalid="ignore"):
+            return validate_data(estimator, X, y, **options)
     xp = array_namespace(X)
     options = {**options, "dtype": [xp.float64, xp.float32], "accept_sparse": False}
     if isinstance(y, str):

@@ -19,7 +19,13 @@ from grayzone.estimators._callbacks import (
 )
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
-from grayzone.numerics.checks import all_or_nothing, check_choice, check_integer, check_number
+from grayzone.numerics.checks import (
+    all_or_nothing,
+    check_choice,
+    check_integer,
+    check_number,
+    check_penalty,
+)
 from grayzone.numerics.kernels import NAMES, Kernel
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.greedy import Criterion, Growth, Model, Rules, Watch
@@ -271,7 +277,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         return kernel_for(self, labelled), criterion
 
     def _check_parameters(self) -> None:
-        check_number("C", self.C, above=0.0)
+        check_penalty("C", self.C)
         if not callable(self.kernel):
             check_choice("kernel", self.kernel, NAMES)
         for name in ("max_import_points", "n_candidates"):

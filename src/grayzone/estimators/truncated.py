@@ -13,7 +13,7 @@ from array_api_compat import array_namespace, is_numpy_array
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from grayzone.estimators._base import SupportVectorClassifier, move_decision
+from grayzone.estimators._base import NO_OPTIMUM, SupportVectorClassifier, move_decision
 from grayzone.estimators._callbacks import (
     FIT_DEPTH,
     CallbackSupportMixin,
@@ -29,6 +29,7 @@ from grayzone.numerics.checks import (
     check_choice,
     check_integer,
     check_number,
+    check_penalty,
 )
 from grayzone.numerics.kernels import NAMES
 from grayzone.numerics.losses import sigmoid
@@ -37,6 +38,7 @@ from grayzone.solvers.choose import check_possible
 from grayzone.solvers.kernel.choose import kernel_for
 from grayzone.solvers.kernel.systems import scattered
 from grayzone.solvers.truncated.ramp import descend_ramp
+from grayzone.solvers.truncated.unpenalised import without_penalty
 from grayzone.sources.labelled import Labelled
 from grayzone.sources.open import open_rows
 
@@ -71,7 +73,10 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     Parameters
     ----------
     C : float, default=1.0
-        Inverse strength of the penalty, as in ``SVC`` and ``LogisticRegression``.
+        Inverse strength of the penalty, as in ``SVC`` and ``LogisticRegression``. ``inf`` is no
+        penalty, for the linear kernel and the truncated loss: the limit of penalties that vanish,
+        with ``dual_gap_`` among functions of up to 1.4 times the norm; where the classes can be
+        told apart without an error and the zone is None there is no optimum, and a warning.
     zone : float, pair, mapping, array or None, default=1.0
         Where probabilities have to be right. For two classes a float h > 0 is
         :math:`\sigma(\mathrm{logit}(\mathrm{threshold}) \pm h)`, that is (.27, .73) for h = 1 at
@@ -274,8 +279,11 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
             "start": start,
             "callback": self._listener(labelled, spec, report),
         }
-        if ceilings is None:
+        if np.isinf(self.C):
+            spec, solution = self._without_penalty(labelled, spec, options)
+        elif ceilings is None:
             solution = minimise(labelled, spec, **options)
+        if ceilings is None:
             self.objective_, self.n_iter_ = solution.certificate.primal, solution.n_iter
         else:
             ramp = descend_ramp(labelled, spec, ceilings, **options)
@@ -285,8 +293,22 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         self._expose(labelled, spec, solution)
         return solution
 
+    def _without_penalty(
+        self, labelled: Labelled, spec: TruncatedSpec, options: dict[str, Any]
+    ) -> tuple[TruncatedSpec, Solution]:
+        """Solve for C = inf; warns where there is no optimum."""
+
+        def fit(spec: TruncatedSpec, start: Array | None) -> Solution:
+            known = options["start"] if start is None else start
+            return minimise(labelled, spec, **{**options, "start": known})
+
+        spec, solution, found = without_penalty(fit, spec, labelled.n_features, self.tol)
+        if not found:
+            warnings.warn(NO_OPTIMUM, ConvergenceWarning, stacklevel=FIT_DEPTH + 1)
+        return spec, solution
+
     def _check_parameters(self) -> None:
-        check_number("C", self.C, above=0.0)
+        check_penalty("C", self.C, none=self.kernel == "linear" and self.loss == "truncated")
         check_number("tol", self.tol, above=0.0)
         check_integer("max_iter", self.max_iter, least=1)
         check_number("cache_size", self.cache_size, above=0.0)
@@ -424,7 +446,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         hinge = solution.multipliers <= spec.per_row(sigmoid(spec.floors), rows)
         partition = xp.astype(active, xp.float64) + xp.astype(active & ~hinge, xp.float64)
         if spec.kernel is None:
-            coef = -self.C * (rows.weight[:, None] * duals).T
+            coef = -(rows.weight[:, None] * duals).T / spec.penalty
         else:  # the model may be spanned by others
             active = active | xp.any(coef[:, : rows.n_rows] != 0.0, axis=0)
         numbers, places = rows.places(), xp.nonzero(active)[0]

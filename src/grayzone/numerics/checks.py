@@ -33,20 +33,41 @@ Result = TypeVar("Result")
 
 
 def all_or_nothing(fit: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Make a fit that fails or is interrupted leave its estimator as it was."""
+    """Make a fit that fails or is interrupted leave its estimator as it was.
+
+    What overflows on the way is no news; a model that is not finite is an error.
+    """
     unguarded: Callable[..., Any] = fit
 
     @wraps(fit)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = vars(self).copy()
         try:
-            return unguarded(self, *args, **kwargs)
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                fitted = unguarded(self, *args, **kwargs)
+            _check_finite(self)
+            return fitted
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
             raise
 
     return cast(Callable[Given, Result], guarded)
+
+
+def _check_finite(estimator: Any) -> None:
+    """Check what an estimator predicts by."""
+    for name in ("coef_", "dual_coef_", "intercept_"):
+        values = vars(estimator).get(name)
+        if values is None:
+            continue
+        xp = array_namespace(values)
+        if not bool(xp.all(xp.isfinite(values))):
+            raise ValueError(
+                f"The fit came to a {name} that is not finite: values on the way were beyond "
+                "floating-point numbers. Scale the features, and use weights, costs and kernel "
+                "parameters that are nearer to 1."
+            )
 
 
 # ------------------------------------------------------------------------------------------

@@ -344,8 +344,11 @@ def _product(left: Array, right: Array, out: Array | None) -> Array:
 def _called(function: Callable[[Array, Array], Array], left: Array, right: Array) -> Array:
     """Block that a kernel function returns, checked."""
     block = function(left, right)
-    if not _is_elsewhere(left):
-        block = block.toarray() if sp.issparse(block) else np.asarray(block)
+    block = block.toarray() if sp.issparse(block) else block
+    if _is_elsewhere(left):
+        block = moved(block, left) if isinstance(block, np.ndarray) else block
+    else:
+        block = np.asarray(block)
     expected = (left.shape[0], right.shape[0])
     if tuple(block.shape) != expected:
         raise ValueError(

@@ -393,7 +393,7 @@ REFUSED = {
     **_cells(_AT_ONCE, STREAMED, ValueError, "{name} takes no blocks of rows; got "),
     **_cells(["kernel"], STREAMED, ValueError, "kernel='rbf' needs all rows at once; blocks are"),
     **_cells(["sparse minimax"], SPARSE, TypeError, "Sparse data was passed for X, but dense"),
-    **_cells(_NUMPY_ALONE, ELSEWHERE, (TypeError, ValueError), "{name}.*NumPy"),
+    **_cells(_NUMPY_ALONE, ELSEWHERE, TypeError, "{name} computes with NumPy; got "),
 }
 # (estimator, carrier): error of `predict` and the like, by models fitted to NumPy arrays
 REFUSED_IN_PREDICT = {
@@ -404,7 +404,12 @@ REFUSED_IN_PREDICT = {
         TypeError,
         "Sparse data was passed for X, but dense",
     ),
-    **_cells(_NUMPY_ALONE, ELSEWHERE, (TypeError, ValueError), "{name}.*NumPy"),
+    **_cells(
+        ("sparse minimax", "bounds of any model"),
+        ELSEWHERE,
+        TypeError,
+        "{name} computes with NumPy; got ",
+    ),
 }
 
 # Fitted attributes with an entry for each row, which streams and clusters do not give.

@@ -47,6 +47,12 @@ CASES = {
     ),
     "continuous targets": case("Unknown label type: continuous", y=X[:, 0]),
     "many targets": case(r"1d array, got an array of shape \(40, 2\)", y=np.eye(40, 2, dtype=int)),
+    "targets of two kinds": case(
+        "y must hold numbers only or strings only", y=np.array([1, "a"], dtype=object)[TWO]
+    ),
+    "targets that are missing": case(
+        "y must hold numbers only or strings only", y=np.array([None, "a"], dtype=object)[TWO]
+    ),
     "no targets": case("requires y to be passed, but the target y is None", y=None),
     # zones of two classes
     "empty zone": case(r"p_min < p_max; got p_min=0.7, p_max=0.3", zone=(0.7, 0.3)),
@@ -124,6 +130,18 @@ CASES = {
         "sample_weight must be finite; got inf in row 5",
         sample_weight=with_entry(np.ones(40), np.inf),
     ),
+    "weights beyond all sums": case(
+        r"sample_weight must be zero or between 1e-50 and 1e\+50; got 1e\+308 in row 0",
+        sample_weight=np.full(40, 1e308),
+    ),
+    "weights of next to nothing": case(
+        r"sample_weight must be zero or between 1e-50 and 1e\+50; got 1e-300 in row 5",
+        sample_weight=with_entry(np.ones(40), 1e-300),
+    ),
+    "class weights beyond all sums": case(
+        r"class_weight must give weights of zero or between .*; got .*gives \[1.0, 1e\+308\]",
+        class_weight={0: 1.0, 1: 1e308},
+    ),
     "weights too few": case(r"shape \(40,\).*got shape \(39,\)", sample_weight=np.ones(39)),
     "weights in a matrix": case(
         r"shape \(40,\).*got shape \(40, 1\)", sample_weight=np.ones((40, 1))
@@ -131,6 +149,31 @@ CASES = {
     # data
     "X nan": case("Input X contains NaN", X=with_entry(X, np.nan)),
     "X inf": case("Input X contains infinity", X=with_entry(X, np.inf)),
+    "X beyond all squares": case(
+        r"X has values up to .*e\+160 in absolute value, above 1e\+100", X=1e160 * X
+    ),
+    "X sparse beyond all squares": case(
+        r"X has values up to .*e\+200 in absolute value, above 1e\+100",
+        X=sp.csr_array(1e200 * X),
+        kernel="rbf",
+    ),
+    "X too large for a polynomial": case(
+        r"X has values up to .*e\+60, too large for the poly kernel with gamma=1",
+        X=1e60 * X,
+        kernel="poly",
+        gamma=1.0,
+    ),
+    "X too large for a width": case(
+        r"X has values up to .*e\+60, too large for the rbf kernel with gamma=1e\+90",
+        X=1e60 * X,
+        kernel="rbf",
+        gamma=1e90,
+    ),
+    "X too small for its own width": case(
+        "gamma='scale' is 1 / .* beyond all doubles for a variance of",
+        X=1e-156 * X,
+        kernel="rbf",
+    ),
     "X sparse nan": case("Input X contains NaN", X=sp.csr_array(with_entry(X, np.nan))),
     "y nan": case("Input y contains NaN", y=with_entry(TWO, np.nan)),
     "y inf": case("Input y contains infinity", y=with_entry(TWO, np.inf)),
@@ -145,7 +188,15 @@ CASES = {
     "C of 0": case("C must be a finite number > 0; got 0", C=0.0),
     "C negative": case("C must be a finite number > 0; got -1", C=-1.0),
     "C nan": case("C must be a finite number > 0; got nan", C=np.nan),
-    "C inf": case("C must be a finite number > 0; got inf", C=np.inf),
+    "C inf with a kernel": case(
+        "C must be a finite number > 0; got inf. No penalty at all is for linear models",
+        C=np.inf,
+        kernel="rbf",
+    ),
+    "C inf with a ramp": case("C must be a finite number > 0; got inf", C=np.inf, loss="ramp"),
+    "C -inf": case("C must be a finite number > 0; got -inf", C=-np.inf),
+    "C too large": case(r"C must be between 1e-100 and 1e\+100; got 1e\+200", C=1e200),
+    "C too small": case(r"C must be between 1e-100 and 1e\+100; got 1e-200", C=1e-200),
     "C as a string": case("C must be a finite number > 0; got '1'", C="1"),
     "C as a flag": case("C must be a finite number > 0; got True", C=True),
     "C as None": case("C must be a finite number > 0; got None", C=None),

@@ -21,7 +21,6 @@ from carriers import (
     NAMES,
     REFUSED,
     REFUSED_IN_PREDICT,
-    STREAMED,
     assert_equal,
     fitted_attributes,
     is_effort,
@@ -41,42 +40,20 @@ RTOL_OF = {"float64": RTOL, "float32": 1e-6}
 # What single precision of X is to give in predictions.
 FROM_SINGLE = np.float32
 
-# ------------------------------------------------------------------------------------------
-# What is known not to hold yet
-# ------------------------------------------------------------------------------------------
 
-_UNREADABLE = "an error of the array library, not one that says what is taken"
-BROKEN_REFUSALS = {
-    (estimator, carrier): _UNREADABLE
-    for estimator in ("import point search", "bounds of any model")
-    for carrier in ELSEWHERE
-}
-
-
-BROKEN_ERRORS = {
-    **{
-        ("no features", carrier): "accepted, or an error that does not say what is wrong"
-        for carrier in STREAMED
-        if carrier != "Parquet"
-    },
-}
-
-
-def pairs(name, kinds, carriers, known):
-    """Parametrise by kinds of something and carriers, marked where something is known of them."""
+def pairs(name, kinds, carriers):
+    """Parametrise by kinds of something and carriers."""
     parameters = []
     for carrier in carriers:
         for kind in kinds:
             marks = [pytest.mark.gpu] if carrier in GPU else []
-            if (kind, carrier) in known:
-                marks.append(pytest.mark.xfail(reason=known[kind, carrier], strict=True))
             parameters.append(pytest.param(kind, carrier, marks=marks, id=f"{kind}-{carrier}"))
     return pytest.mark.parametrize((name, "carrier"), parameters)
 
 
-def cells(carriers=tuple(CARRIERS), known=None):
+def cells(carriers=tuple(CARRIERS)):
     """Parametrise by all estimators and carriers."""
-    return pairs("estimator", ESTIMATORS, carriers, known or {})
+    return pairs("estimator", ESTIMATORS, carriers)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -142,7 +119,7 @@ def test_what_the_tables_name_is_in_the_table():
     assert (len(ESTIMATORS), len(CARRIERS), len(REFUSED)) == (21, 21, 84)
 
 
-@cells(known=BROKEN_REFUSALS)
+@cells()
 def test_the_model_is_that_of_numpy(estimator, carrier, fitted, tmp_path, record_property):
     record_property("carrier law", "not to be had here")
     skip_unless_here(carrier)
@@ -204,7 +181,7 @@ def assert_there(values, form, folder):
         assert inspect.isgenerator(values)
 
 
-@cells(known=BROKEN_REFUSALS)
+@cells()
 def test_a_model_of_numpy_predicts_for_every_carrier(estimator, carrier, fitted, tmp_path):
     skip_unless_here(carrier)
     case, form = ESTIMATORS[estimator], CARRIERS[carrier]
@@ -272,7 +249,7 @@ def test_rows_of_another_place_are_an_error_that_says_so(estimator, carrier, fit
 HERE: dict[str, tuple[str, ...]] = {"BayesDecisionClassifier": ("cost_matrix_",)}
 
 
-@cells([name for name, form in CARRIERS.items() if form.single], known=BROKEN_REFUSALS)
+@cells([name for name, form in CARRIERS.items() if form.single])
 def test_predictions_have_the_precision_of_the_rows(estimator, carrier, fitted, tmp_path):
     skip_unless_here(carrier)
     case, form = ESTIMATORS[estimator], CARRIERS[carrier]
@@ -288,7 +265,7 @@ def test_predictions_have_the_precision_of_the_rows(estimator, carrier, fitted, 
 NAMED = ["linear", "import points", "import points, three classes", "minimax", "undecided"]
 
 
-@pairs("estimator", NAMED, CARRIERS, {})
+@pairs("estimator", NAMED, CARRIERS)
 def test_labels_may_be_names(estimator, carrier, fitted, tmp_path):
     skip_unless_here(carrier)
     if (estimator, carrier) in REFUSED:
@@ -329,7 +306,7 @@ def assert_says(error, kind, match, where):
     assert re.search(match, str(error), re.DOTALL), f"{where}: {error}"
 
 
-@pairs("kind", BAD, CARRIERS, BROKEN_ERRORS)
+@pairs("kind", BAD, CARRIERS)
 def test_errors_are_the_same_and_leave_no_trace(kind, carrier, tmp_path):
     skip_unless_here(carrier)
     bad, form = BAD[kind], CARRIERS[carrier]
@@ -349,7 +326,7 @@ def test_errors_are_the_same_and_leave_no_trace(kind, carrier, tmp_path):
         assert vars(model) == before, estimator
 
 
-@pairs("kind", ["not fitted", "other features", "NaN"], CARRIERS, {})
+@pairs("kind", ["not fitted", "other features", "NaN"], CARRIERS)
 def test_errors_of_predictions_are_the_same(kind, carrier, fitted, tmp_path):
     skip_unless_here(carrier)
     form = CARRIERS[carrier]

@@ -5,6 +5,8 @@ import pytest
 from carriers import ESTIMATORS, assert_equal, rows
 from sklearn.base import clone
 
+from grayzone import TightBoundLogisticRegression
+
 RTOL = 1e-8
 # Folds and held-out rows are drawn among rows, so that copies and places of rows change them.
 DRAWN = {
@@ -12,12 +14,6 @@ DRAWN = {
     "import point search",
     "import points, held-out rows",
     "bounds, held-out rows",
-}
-# These are trained by costs, which are then weights of rows: their unit is one of the penalty.
-TRAINED_BY_COSTS = {"bounds": "C", "one bound": "C"}
-TRAINED_BY_COSTS["bounds of any model"] = "estimator__C"
-NOT_YET = {
-    "undecided": "the first fit is to the log-loss without costs: no penalty makes up for them"
 }
 ALL = [name for name in ESTIMATORS if name not in DRAWN]
 
@@ -66,13 +62,13 @@ def test_a_factor_of_weights_is_one_of_the_penalty(estimator, factor):
 
 
 WITH_COSTS = [
-    pytest.param(name, marks=[pytest.mark.xfail(reason=NOT_YET[name])] if name in NOT_YET else [])
+    name
     for name, case in ESTIMATORS.items()
     if hasattr(case.model, "costs") and getattr(case.model, "max_fpr", None) is None
 ]
 
 
-@pytest.mark.parametrize("unit", [0.125, 8.0])
+@pytest.mark.parametrize("unit", [1e-200, 0.125, 7.0, 1e200])
 @pytest.mark.parametrize("estimator", WITH_COSTS)
 def test_the_unit_of_costs_does_not_matter(estimator, unit):
     X, y, weight = data(estimator)
@@ -81,7 +77,29 @@ def test_the_unit_of_costs_does_not_matter(estimator, unit):
     given, other = {"costs": costs}, {"costs": {k: unit * c for k, c in costs.items()}}
     if getattr(model, "reject_cost", None) is not None:
         given["reject_cost"], other["reject_cost"] = 0.4, 0.4 * unit
-    if estimator in TRAINED_BY_COSTS:
-        other[TRAINED_BY_COSTS[estimator]] = 1.0 / unit
     one, same = (fit(estimator, X, y, weight, **p) for p in (given, other))
-    assert_same(estimator, one, same, but=["expected_costs"])  # which are in that unit
+    assert_same(estimator, one, same, but=["expected_costs"])
+    # what is a cost is in that unit
+    if hasattr(one, "expected_costs"):
+        X = rows()[0]
+        assert_equal(same.expected_costs(X) / unit, one.expected_costs(X), RTOL, "costs")
+    if hasattr(one, "expected_error_path_"):
+        found = same.expected_error_path_ / unit
+        assert_equal(found, one.expected_error_path_, RTOL, "expected error")
+    if hasattr(one, "cost_matrix_"):
+        assert_equal(same.cost_matrix_ / unit, one.cost_matrix_, RTOL, "cost matrix")
+
+
+@pytest.mark.parametrize("unit", [0.125, 7.0])
+def test_the_unit_of_costs_does_not_matter_to_batches(unit):
+    X, y, weight = data("undecided")
+    models = [
+        TightBoundLogisticRegression(costs={0: 1.0 * by, 1: 3.0 * by}, reject_cost=0.4 * by)
+        for by in (1.0, unit)
+    ]
+    for model in models:
+        model.partial_fit(X, y, classes=[0, 1], sample_weight=weight)
+    assert_same("undecided", *models)
+    for model in models:
+        model.fit(X, y, weight).partial_fit(X, y, sample_weight=weight)
+    assert_same("undecided", *models)

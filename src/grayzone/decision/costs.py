@@ -245,6 +245,51 @@ def balanced_costs(labels: NDArray[Any], prior: ArrayLike | None) -> Floats:
     return frequencies.sum() / (len(labels) * frequencies)
 
 
+def cost_unit(matrix: Floats, prior: ArrayLike | None = None) -> float:
+    """Return the unit in which a model is trained by costs, so that theirs does not matter.
+
+    That is what the dearest decision costs more than the cheapest, averaged over the rows: 1 for
+    0/1 costs and for balanced ones. Divided by it, costs make the loss of a row weigh 1 on average,
+    as without costs, and a penalty beside it means what it always does.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_classes, n_classes)
+        ``cost[true, predicted]``; what staying undecided costs is no part of it.
+    prior : array-like of shape (n_classes,), default=None
+        Class frequencies, which sum to one; None means equal ones.
+
+    Returns
+    -------
+    unit : float
+        A positive number, in the unit of the costs.
+
+    Examples
+    --------
+    >>> from grayzone.decision.costs import cost_matrix, cost_unit
+    >>> cost_unit(cost_matrix({0: 10.0, 1: 30.0}, classes=[0, 1]), prior=[0.75, 0.25])
+    15.0
+    """
+    differences = matrix.max(axis=1) - matrix.min(axis=1)
+    largest = float(differences.max())
+    if not largest > 0.0:
+        raise ValueError(
+            "These costs make no difference: whatever the truth is, every decision costs the same; "
+            f"got cost[true, predicted] = {matrix.tolist()}."
+        )
+    if np.all(differences == largest):
+        return largest
+    shares = np.full(len(matrix), 1.0 / len(matrix)) if prior is None else as_numpy(prior)
+    # relative to the largest, so that no sum overflows
+    unit = largest * float(shares @ (differences / largest))
+    if not (unit > 0.0 and np.all(np.isfinite(differences / unit))):
+        raise ValueError(
+            "These costs are too far apart: those of the rows are nothing beside the largest; got "
+            f"cost[true, predicted] = {matrix.tolist()}."
+        )
+    return unit
+
+
 def stakes(matrix: Floats) -> tuple[float, float]:
     """Return what an error costs more than the right decision, for each of two classes."""
     return float(matrix[0, 1] - matrix[0, 0]), float(matrix[1, 0] - matrix[1, 1])

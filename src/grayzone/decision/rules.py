@@ -110,12 +110,23 @@ def bayes_decision(proba: Array, costs: Costs = None, *, reject_cost: Any = None
     xp = array_namespace(proba)
     n_classes = proba.shape[1]
     matrix = _indexed_costs(costs, n_classes)
+    rejection = None if reject_cost is None else reject_costs(reject_cost, range(n_classes))
+    matrix, rejection = _in_a_small_unit(matrix, rejection)
     decision = _decide(proba, matrix)
-    if reject_cost is None:
+    if rejection is None:
         return decision
-    expected = _expected(proba, matrix, reject_cost)
+    expected = _expected(proba, matrix, rejection)
     undecided = expected[:, n_classes] < xp.min(expected[:, :n_classes], axis=1)
     return xp.where(undecided, xp.full_like(decision, n_classes), decision)
+
+
+def _in_a_small_unit(matrix: Floats, rejection: Floats | None) -> tuple[Floats, Floats | None]:
+    """Return the same costs, at most 1, which all precisions hold: exactly, by a power of two."""
+    dearest = max(np.max(matrix), 0.0 if rejection is None else np.max(rejection))
+    exponent = -int(np.frexp(dearest)[1])
+    if rejection is not None:
+        rejection = np.ldexp(rejection, exponent)
+    return np.ldexp(matrix, exponent), rejection
 
 
 def _expected(proba: Array, matrix: Floats, reject_cost: Any) -> Array:

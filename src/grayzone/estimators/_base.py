@@ -25,6 +25,14 @@ from grayzone.sources.open import check_same_place, validated
 
 Array = Any
 
+# What is said where there is no penalty and nothing else to keep coefficients from growing.
+NO_OPTIMUM = (
+    "C=inf has no optimum here: a linear function tells the classes apart without an error, and "
+    "the larger it is the better. Give a finite C."
+)
+# Scores above it are not told from infinity: differences of two of them might be infinite.
+_MOST = 1e300
+
 
 class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
     """Predictions from ``coef_``, or from ``dual_coef_`` on training rows, and ``intercept_``.
@@ -102,10 +110,8 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         check_same_place(self, X, self.intercept_, method)
         X = validated(self, X, reset=False, **self._accepted())
         if "coef_" in vars(self):
-            xp = array_namespace(self.coef_)
-            coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
-            return as_design(X, fit_intercept=True).scores(coef)
-        return self._kernel_scores(X)
+            return linear_scores(X, self.coef_, self.intercept_)
+        return checked_scores(self._kernel_scores(X))
 
     def _kernel_scores(self, X: Array) -> Array:
         if sp.issparse(X):
@@ -196,6 +202,27 @@ def rows_of(X: Array, rows: Array) -> Array:
     if sp.issparse(X) or is_numpy_array(X):
         return X[rows]
     return array_namespace(X).take(X, rows, axis=0)
+
+
+def linear_scores(X: Array, slopes: Array, intercept: Array) -> Array:
+    """Scores (n, Q) of a linear model with coefficients (Q, d) and (Q,)."""
+    xp = array_namespace(slopes)
+    coef = xp.concat([slopes, intercept[:, None]], axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return checked_scores(as_design(X, fit_intercept=True).scores(coef))
+
+
+def checked_scores(scores: Array) -> Array:
+    """Return scores of rows; an error where some are so large that they say nothing any more."""
+    xp = array_namespace(scores)
+    good = xp.abs(scores) < _MOST
+    if bool(xp.all(good)):
+        return scores
+    row = int(np.flatnonzero(~as_numpy(good).reshape(scores.shape[0], -1).all(axis=1))[0])
+    raise ValueError(
+        f"Row {row} of X has values so large that its scores are not finite, or above {_MOST:g}. "
+        "Leave it out, or scale the features as those of the training data."
+    )
 
 
 def class_probabilities(scores: Array) -> Array:

@@ -20,6 +20,8 @@ from grayzone.sources.source import Source
 
 Array = Any
 
+# The largest number of single precision.
+_LARGEST = float(np.finfo(np.float32).max)
 # Logarithms above it are of numbers that are one in single precision.
 _LOG_OF_ONE = -(2.0**-25)
 
@@ -56,6 +58,7 @@ def _single(values: Array, method: str) -> Array:
     if method == "predict_log_proba":
         # logarithms are those of the probabilities that are returned, of which these are 1
         values = xp.where(values > _LOG_OF_ONE, xp.zeros_like(values), values)
+    values = xp.clip(values, min=-_LARGEST, max=_LARGEST)
     return xp.astype(values, xp.float32, copy=False)
 
 

@@ -19,7 +19,13 @@ from sklearn.utils.validation import check_is_fitted
 from grayzone.estimators._callbacks import fit_progress
 from grayzone.metrics import expected_cost
 from grayzone.numerics.backend import moved
-from grayzone.numerics.checks import as_numpy, check_integer, check_weights, is_real
+from grayzone.numerics.checks import (
+    as_numpy,
+    check_integer,
+    check_penalty,
+    check_weights,
+    is_real,
+)
 from grayzone.sources.labelled import Labelled, label
 from grayzone.sources.source import HeldSource
 
@@ -138,6 +144,8 @@ def check_cs(Cs: Any) -> Array:
         values = np.empty(0)
     if values.ndim != 1 or not values.size or not np.all((values > 0.0) & np.isfinite(values)):
         raise ValueError(f"Cs must be an integer >= 1 or finite numbers > 0; got {Cs!r}.")
+    for value in (values.min(), values.max()):
+        check_penalty("C, one of Cs,", float(value))
     return values
 
 

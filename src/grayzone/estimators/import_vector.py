@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from array_api_compat import array_namespace
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from grayzone.estimators._base import FunctionClassifier, move_decision
-from grayzone.estimators._callbacks import CallbackSupportMixin, fit_progress, with_callbacks
+from grayzone.estimators._callbacks import (
+    FIT_DEPTH,
+    CallbackSupportMixin,
+    fit_progress,
+    with_callbacks,
+)
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
-from grayzone.numerics.checks import all_or_nothing, check_choice, check_integer, check_number
+from grayzone.numerics.checks import (
+    all_or_nothing,
+    check_choice,
+    check_integer,
+    check_number,
+    check_penalty,
+)
 from grayzone.numerics.kernels import NAMES, Kernel
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.greedy import Criterion, Growth, Model, Rules, Watch
 from grayzone.solvers.kernel.choose import kernel_for
+from grayzone.solvers.loop import MOST_SILENT
 from grayzone.sources.labelled import Labelled
 from grayzone.sources.open import in_blocks, open_rows
 from grayzone.sources.split import check_fraction, split
@@ -250,6 +264,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
             self._expose(growth, growth.model() if watch is None else watch.best)
         if watch is not None:
             self.held_out_path_ = moved(np.array(watch.path), labelled.like)
+        self._tell_unless_certain(self.dual_gap_)
         return self
 
     def _specify(self, labelled: Labelled) -> tuple[Kernel, Criterion]:
@@ -262,7 +277,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         return kernel_for(self, labelled), criterion
 
     def _check_parameters(self) -> None:
-        check_number("C", self.C, above=0.0)
+        check_penalty("C", self.C)
         if not callable(self.kernel):
             check_choice("kernel", self.kernel, NAMES)
         for name in ("max_import_points", "n_candidates"):
@@ -304,6 +319,18 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         self.objective_, self.dual_gap_ = model.fitted.objective, growth.gap(model)
         self.objective_path_ = moved(np.array(growth.path), growth.labelled.like)
         self.n_iter_ = len(growth.path)
+
+    @staticmethod
+    def _tell_unless_certain(gap: float) -> None:
+        if gap <= MOST_SILENT:
+            return
+        warnings.warn(
+            f"The last fit to the import points stopped at a relative duality gap of {gap:.2e}: "
+            "rounding errors or a very hard problem. Scale the features, or lower C or the degree "
+            "of a polynomial kernel.",
+            ConvergenceWarning,
+            stacklevel=FIT_DEPTH,
+        )
 
     def _set_function(self, model: Model) -> None:
         """Set what predictions need."""

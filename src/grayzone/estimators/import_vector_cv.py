@@ -30,7 +30,7 @@ from grayzone.numerics.checks import all_or_nothing, as_numpy, check_weights
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.greedy import Growth
 from grayzone.sources.labelled import Labelled, label
-from grayzone.sources.open import refuse_blocks
+from grayzone.sources.open import refuse_blocks, refuse_elsewhere, validated
 from grayzone.sources.source import HeldSource
 from grayzone.sources.split import check_fraction, split_rows
 
@@ -243,7 +243,10 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
             "Cross-validate on a sample of the rows, then fit ImportVectorMachine with the C_ that "
             "was chosen to all blocks.",
         )
-        X, y = validate_data(self, X, y, **self._accepted())
+        refuse_elsewhere(
+            self, X, "Cross-validate on a NumPy array, then fit ImportVectorMachine with the C_."
+        )
+        X, y = validated(self, X, y, **self._accepted())
         X = X.tocsr() if sp.issparse(X) else X
         weight = None if sample_weight is None else check_weights(sample_weight, len(y))
         validate_data(model, X, skip_check_array=True)  # tells it the number of features
@@ -267,6 +270,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
                     pass
                 model._expose(growth, growth.model())
             take_over(self, model)
+            model._tell_unless_certain(self.dual_gap_)
         return self
 
     def _model(self) -> ImportVectorMachine:

@@ -15,10 +15,10 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import brentq, minimize_scalar
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from grayzone.decision.costs import cost_matrix
-from grayzone.estimators._base import labels_at, rows_of
+from grayzone.estimators._base import checked_scores, labels_at, rows_of
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
 from grayzone.numerics.backend import moved
@@ -71,10 +71,16 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
     def _accepted(self) -> dict[str, Any]:
         return {"dtype": [np.float64, np.float32]}
 
+    def _scored(self, X: Array, method: str) -> Array:
+        """Scores of rows, for the public method of that name."""
+        rows = self._checked(X, method)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return checked_scores(self._scores(rows))
+
     def _checked(self, X: Array, method: str) -> Array:
         """Rows to be scored for the public method of that name."""
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, **self._accepted())
+        return validated(self, X, reset=False, **self._accepted())
 
     @lazily
     def decision_function(self, X: Any) -> Numbers:
@@ -91,7 +97,7 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
             Positive for ``classes_[1]``. They are no log-odds: the machine bounds probabilities
             of classes, and estimates none of single rows.
         """
-        return self._scores(self._checked(X, "decision_function"))
+        return self._scored(X, "decision_function")
 
     @lazily
     def predict(self, X: Any) -> NDArray[Any]:
@@ -107,7 +113,7 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n_samples,)
             Labels.
         """
-        scores = self._scores(self._checked(X, "predict"))
+        scores = self._scored(X, "predict")
         xp = array_namespace(scores)
         return labels_at(self.classes_, xp.astype(scores > 0.0, xp.int64))
 
@@ -386,7 +392,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
                 "costs must make errors dearer than right decisions; got "
                 f"{self.cost_matrix_.tolist()}."
             )
-        price = prior * extra
+        price = prior * (extra / np.max(extra))
 
         def cost(log_ratio: float) -> float:
             kappas = frontier.kappas(float(np.exp(log_ratio)))

@@ -18,7 +18,6 @@ from grayzone.estimators._callbacks import (
     with_callbacks,
 )
 from grayzone.estimators.minimax import INSTEAD_OF_BLOCKS, MinimaxClassifier, check_two_rows_each
-from grayzone.numerics.backend import is_elsewhere
 from grayzone.numerics.checks import (
     Floats,
     all_or_nothing,
@@ -33,7 +32,7 @@ from grayzone.solvers.minimax.held_out import check_folds, held_out_folds, score
 from grayzone.solvers.minimax.plane import NOWHERE, Plane, best_of_line, best_of_plane
 from grayzone.sources.distinct import Distinct, distinct_rows
 from grayzone.sources.labelled import Labelled, Rows
-from grayzone.sources.open import open_rows, refuse_blocks
+from grayzone.sources.open import open_rows, refuse_blocks, refuse_elsewhere
 
 Array = Any
 
@@ -42,6 +41,7 @@ _WIDEST = 1e3  # upper bound of gamma, in units of 1 / variance
 _ENDLESS = 1e6  # m of a basis that tells nothing apart, for a search that knows no infinity
 _SEPARATED = 1e-7  # m at which nothing is left to gain
 _WORTH_A_THREAD = 200_000  # entries of X
+_INSTEAD = "Give it a NumPy array, or use MinimaxProbabilityMachine."
 
 
 class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
@@ -188,7 +188,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         """
         self._check_parameters()
         refuse_blocks(self, X, INSTEAD_OF_BLOCKS)
-        _refuse_elsewhere(X)
+        refuse_elsewhere(self, X, _INSTEAD)
         labelled = open_rows(self, X, y, sample_weight, **self._accepted())
         check_two_rows_each(labelled)
         rng = check_random_state(self.random_state)
@@ -274,22 +274,13 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         self.n_iter_ = len(path)
 
     def _checked(self, X: Array, method: str) -> Array:
-        _refuse_elsewhere(X)
+        refuse_elsewhere(self, X, _INSTEAD)
         return super()._checked(X, method)
 
     def _scores(self, X: Array) -> Array:
         X = X.astype(np.float64, copy=False)
         values = self._fitted_family.matrix(X, self.bases_, self.gammas_)
         return values @ self.dual_coef_[0] + self.intercept_[0]
-
-
-def _refuse_elsewhere(X: Any) -> None:
-    """Raise an error for arrays that are to stay in another library."""
-    if is_elsewhere(X):
-        raise TypeError(
-            f"SparseMinimaxProbabilityMachine computes with NumPy; got {type(X).__name__} under "
-            "array_api_dispatch. Give it a NumPy array, or use MinimaxProbabilityMachine."
-        )
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,13 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from grayzone.decision import action_labels
-from grayzone.decision.costs import cost_matrix, reject_costs
+from grayzone.decision.costs import cost_matrix, cost_unit, reject_costs
 from grayzone.decision.limits import Target
 from grayzone.estimators._base import (
+    NO_OPTIMUM,
     class_probabilities,
     labels_at,
+    linear_scores,
     log_probabilities,
     move_decision,
 )
@@ -39,10 +41,12 @@ from grayzone.numerics.checks import (
     check_choice,
     check_integer,
     check_number,
+    check_penalty,
+    check_values,
     row_weights,
 )
-from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import sigmoid
+from grayzone.solvers.loop import MOST_SILENT
 from grayzone.solvers.policy.cut import cut_scores
 from grayzone.solvers.policy.decisions import actions_of, mean_costs
 from grayzone.solvers.policy.online import OnlinePolicy, known_codes
@@ -63,6 +67,8 @@ _ACCEPTED: dict[str, Any] = {
 _FEW_BOUNDS = 20
 # Relative decrease that the last step of a convex fit may have promised, beyond ``tol``.
 _SLACK = 10.0
+# Share of what errors could cost that is no error.
+_NO_ERROR = 1e-6
 
 
 class TightBoundLogisticRegression(
@@ -90,16 +96,19 @@ class TightBoundLogisticRegression(
     ----------
     C : float, default=1.0
         Inverse strength of the penalty, that of ``LogisticRegression`` at ``n_bounds=1``. Choose it
-        anew for each ``n_bounds``: with a strong penalty more bounds can be worse than one.
+        anew for each ``n_bounds``: with a strong penalty more bounds can be worse than one. ``inf``
+        is no penalty; a linear function that makes no errors has then no optimum, which is said.
     n_bounds : int, default=10
         How many bounds T are minimised; 1 is logistic regression.
     costs : None, "balanced", mapping or array of shape (K, K), default=None
         Costs of errors, trained for: None (1 each), "balanced", ``{label: cost}`` or
         ``cost[true, decided]``. ``predict`` needs no threshold: it decides for the most probable
-        action.
+        action. Their unit does not matter: for the fit they are divided by what the dearest
+        decision costs more than the cheapest, on average over the rows (``partial_fit`` without a
+        ``fit`` before it: over the classes), which is 1 for None and for "balanced".
     reject_cost : float, mapping or array of shape (K,), default=None
-        Cost of staying undecided, which then is an action of its own, with scores of its own:
-        §4.2 of [1]_. The first bound is then the one at Chow's rule on the log-loss fit.
+        Cost, in that unit, of staying undecided, an action of its own with scores of its own: §4.2
+        of [1]_. The first bound is then the one at Chow's rule on the log-loss fit.
     undecided_label : "auto", str or number, default="auto"
         What ``predict`` returns for it; "auto" is -1 beside numbers and "undecided" beside strings.
     max_fpr : float or None, default=None
@@ -147,7 +156,7 @@ class TightBoundLogisticRegression(
     intercept_ : ndarray of shape (1,) or (A,)
         Intercepts.
     expected_error_path_ : ndarray of shape (n_iter_,)
-        J after each bound (after each step of "direct"); it never rises.
+        J after each bound (after each step of "direct"), in the unit of the costs; it never rises.
     threshold_ : float or None
         Probability from which on ``predict`` decides for the positive class: 1/2, or what a limit
         asks for. None where there are other than two actions.
@@ -191,6 +200,8 @@ class TightBoundLogisticRegression(
 
     coef_: Array
     _online: OnlinePolicy
+    _prior: Array | None
+    _unit: float
 
     def __init__(
         self,
@@ -260,7 +271,7 @@ class TightBoundLogisticRegression(
         costs = self._decide(labelled.classes, labelled.prior, labelled.like)
         train, held_out = self._split(labelled)
         problem = PolicyProblem(train, self._specify(costs), self.tol, self.max_iter)
-        undecided = None if self.reject_cost is None else costs
+        undecided = None if self.reject_cost is None else costs / self._unit
         course = Course(self.n_bounds, self._directly(), target, undecided)
         given = {} if labelled.held is None else {"X": X, "y": y}
         with fit_progress(self, "bound", course.most_steps, **given) as report:
@@ -273,11 +284,11 @@ class TightBoundLogisticRegression(
         elif held_out is not None:
             coefs = solution.first, solution.coef
             self.held_out_costs_ = mean_costs(held_out, coefs, costs, self.fit_intercept)
-        self._warn(solution.stopped)
+        self._warn(solution.stopped, endless=solution.path[-1] <= _NO_ERROR * problem.best)
         return self
 
     def _check_parameters(self) -> Target | None:
-        check_number("C", self.C, above=0.0)
+        check_penalty("C", self.C, none=True)
         check_integer("n_bounds", self.n_bounds, least=1)
         check_choice("solver", self.solver, ("auto", "mm", "direct"))
         check_number("tol", self.tol, above=0.0)
@@ -307,6 +318,7 @@ class TightBoundLogisticRegression(
         if self.reject_cost is not None:
             self.actions_ = action_labels(classes, self.undecided_label)
             costs = np.column_stack([costs, reject_costs(self.reject_cost, classes)])
+        self._prior, self._unit = prior, cost_unit(self.cost_matrix_, prior)
         self._cut = 0.0
         move_decision(self, like)
         return costs
@@ -325,11 +337,13 @@ class TightBoundLogisticRegression(
         return split(labelled, self.validation_fraction, rng)
 
     def _specify(self, costs: Array) -> PolicySpec:
-        rewards = costs.max(axis=1, keepdims=True) - costs
-        n_actions = rewards.shape[1]
-        return PolicySpec(
-            policy_of(n_actions), rewards, 1.0 / (self.C * n_actions), self.fit_intercept
-        )
+        n_actions = costs.shape[1]
+        policy, penalty = policy_of(n_actions), 1.0 / (self.C * n_actions)
+        return PolicySpec(policy, self._rewards(costs), penalty, self.fit_intercept)
+
+    def _rewards(self, costs: Array) -> Array:
+        """Return what actions save (K, A), in the unit of the costs."""
+        return (costs.max(axis=1, keepdims=True) - costs) / self._unit
 
     def _directly(self) -> bool:
         """Whether J itself is descended, rather than bound by bound."""
@@ -341,7 +355,7 @@ class TightBoundLogisticRegression(
 
         def listen(coef: Array, cost: float) -> bool:
             return report is not None and report(
-                lambda: self._coefficients(coef, like), expected_cost=cost
+                lambda: self._coefficients(coef, like), expected_cost=self._unit * cost
             )
 
         return listen
@@ -355,12 +369,20 @@ class TightBoundLogisticRegression(
     def _expose(self, solution: PolicyFit, like: Array) -> None:
         for name, value in self._coefficients(solution.coef, like).items():
             setattr(self, name, value)
-        self.expected_error_path_ = moved(np.array(solution.path), like)
+        path = self._unit * np.array(solution.path)
+        if not np.all(np.isfinite(path)):
+            raise ValueError(
+                f"Sums of costs overflow: the dearest error costs {self._unit:g}. Give costs in a "
+                "larger unit: it does not matter to the model."
+            )
+        self.expected_error_path_ = moved(path, like)
         self.promised_decrease_ = solution.residual
         self.n_iter_ = len(solution.path)
 
-    def _warn(self, stopped: bool) -> None:
-        """Warn where more bounds decide worse, and where the fit is not at its end."""
+    def _warn(self, stopped: bool, endless: bool) -> None:
+        """Warn where more bounds decide worse, and where the fit is not at its end, or has none."""
+        if endless and np.isinf(self.C):
+            warnings.warn(NO_OPTIMUM, ConvergenceWarning, stacklevel=FIT_DEPTH)
         one, every = getattr(self, "held_out_costs_", (0.0, 0.0))
         if every > one:
             warnings.warn(
@@ -369,7 +391,8 @@ class TightBoundLogisticRegression(
                 UserWarning,
                 stacklevel=FIT_DEPTH,
             )
-        if not stopped and self.promised_decrease_ > _SLACK * self.tol:
+        most = min(_SLACK * self.tol, max(self.tol, MOST_SILENT))
+        if not stopped and not self.promised_decrease_ <= most:
             warnings.warn(
                 f"The last convex fit stopped {self.promised_decrease_:.1e} from stationary; scale "
                 f"the features or raise max_iter (now {self.max_iter}).",
@@ -444,6 +467,7 @@ class TightBoundLogisticRegression(
                 f"classes={labels.tolist()} differ from those of the first call: "
                 f"{as_numpy(self.classes_).tolist()}."
             )
+        check_values(X)
         known = as_numpy(self.classes_)
         codes = known_codes(as_numpy(y), known)
         _, weight = row_weights(sample_weight, self.class_weight, known, codes)
@@ -466,15 +490,14 @@ class TightBoundLogisticRegression(
         if classes is None:
             classes, xp = as_numpy(self.classes_), array_namespace(self.coef_)
             coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
-            costs = self._decide(classes, None, coef)
+            costs = self._decide(classes, self._prior, coef)
         else:
             like = X if is_elsewhere(X) else np.empty(0)
             costs = self._decide(classes, None, like)
             n_outputs = policy_of(costs.shape[1]).n_outputs
             coef = moved(np.zeros((n_outputs, self.n_features_in_ + 1)), like)
             self.n_iter_ = 0
-        rewards = costs.max(axis=1, keepdims=True) - costs
-        self._online = OnlinePolicy.start(moved(rewards, coef), coef)
+        self._online = OnlinePolicy.start(moved(self._rewards(costs), coef), coef)
 
     # ------------------------------------------------------------------------------------------
     # Decisions
@@ -485,9 +508,7 @@ class TightBoundLogisticRegression(
         check_is_fitted(self, "coef_")
         check_same_place(self, X, self.coef_, method)
         X = validated(self, X, reset=False, **_ACCEPTED)
-        xp = array_namespace(self.coef_)
-        coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
-        return as_design(X, fit_intercept=True).scores(coef)
+        return linear_scores(X, self.coef_, self.intercept_)
 
     def _class_scores(self, X: Array, method: str) -> Array:
         """Return scores of classes alone: (n, K), or (n, 1) log-odds of two actions."""

@@ -11,17 +11,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from grayzone.decision.costs import cost_matrix
+from grayzone.decision.costs import cost_matrix, cost_unit
 from grayzone.estimators._html import FittedSummary
 from grayzone.numerics.backend import is_single
 from grayzone.numerics.checks import all_or_nothing, check_integer, check_number, check_weights
 from grayzone.sources.labelled import label
-from grayzone.sources.open import refuse_blocks
+from grayzone.sources.open import refuse_blocks, refuse_elsewhere, validated
 from grayzone.sources.source import HeldSource
 
 Array = Any
 
 _ACCEPTED: dict[str, Any] = {"accept_sparse": ["csr", "csc"], "dtype": None}
+_INSTEAD = "Give it a NumPy array, or use TightBoundLogisticRegression."
 
 
 class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -41,7 +42,8 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
     n_bounds : int, default=5
         How many bounds; 1 is the classifier itself.
     costs : None, "balanced" or mapping {label: cost}, default=None
-        Cost of misclassifying each class.
+        Cost of misclassifying each class, in any unit: as weights of rows they are divided by their
+        mean, so that the classifier's own penalty means what it always does.
     tol : float, default=1e-4
         Relative accuracy: the fit may stop once what is left to gain is at most ``tol`` times the
         objective, the mean expected cost; measured by what the last fit gained of it.
@@ -53,8 +55,8 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
     classes_ : ndarray of shape (K,)
         Class labels.
     mean_cost_path_ : ndarray of shape (n_iter_,)
-        Mean expected cost on the training data after each fit, without the model's penalty: it need
-        not fall where that grows.
+        Mean expected cost on the training data after each fit, relative to the mean cost of errors
+        and without the model's penalty: it need not fall where that grows.
     n_iter_ : int
         Fits.
     n_features_in_ : int
@@ -106,13 +108,15 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         """
         self._check_parameters()
         refuse_blocks(self, X, "TightBoundLogisticRegression takes blocks.")
-        checked, y = validate_data(self, X, y, **_ACCEPTED)
+        refuse_elsewhere(self, X, _INSTEAD)
+        checked, y = validated(self, X, y, **_ACCEPTED)
         labelled = label(HeldSource(checked, y, sample_weight))
         classes = labelled.classes
         codes: Array = np.searchsorted(classes, y)
         costs = cost_matrix(self.costs, classes, labelled.prior)
         # what a class costs, whatever it is taken for: soft targets would be more than weights
-        weight = check_weights(sample_weight, len(codes)) * costs.max(axis=1)[codes]
+        of_classes = costs.max(axis=1) / cost_unit(costs, labelled.prior)
+        weight = check_weights(sample_weight, len(codes)) * of_classes[codes]
         self.classes_ = classes
         own = np.full(len(codes), 1.0 / len(classes))
         path: list[float] = []
@@ -165,6 +169,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         """
         check_is_fitted(self)
         refuse_blocks(self, X, "Predict for one block after the other.")
+        refuse_elsewhere(self, X, _INSTEAD)
         validate_data(self, X, reset=False, **_ACCEPTED)
         return self.estimator_.predict_proba(X)
 

@@ -13,7 +13,7 @@ from array_api_compat import array_namespace, is_numpy_array
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from grayzone.estimators._base import SupportVectorClassifier, move_decision
+from grayzone.estimators._base import NO_OPTIMUM, SupportVectorClassifier, move_decision
 from grayzone.estimators._callbacks import (
     FIT_DEPTH,
     CallbackSupportMixin,
@@ -29,6 +29,7 @@ from grayzone.numerics.checks import (
     check_choice,
     check_integer,
     check_number,
+    check_penalty,
 )
 from grayzone.numerics.kernels import NAMES
 from grayzone.numerics.losses import sigmoid
@@ -37,10 +38,17 @@ from grayzone.solvers.choose import check_possible
 from grayzone.solvers.kernel.choose import kernel_for
 from grayzone.solvers.kernel.systems import scattered
 from grayzone.solvers.truncated.ramp import descend_ramp
+from grayzone.solvers.truncated.unpenalised import without_penalty
 from grayzone.sources.labelled import Labelled
 from grayzone.sources.open import open_rows
 
 Array = Any
+
+# What to do where the optimum is a constant.
+CONSTANT_HELP = (
+    "If the threshold is not the one you decide by, say so with costs (costs='balanced' puts it at "
+    "the class prior); else take a wider zone, or the data hold nothing for this decision."
+)
 
 
 class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClassifier):
@@ -65,7 +73,10 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     Parameters
     ----------
     C : float, default=1.0
-        Inverse strength of the penalty, as in ``SVC`` and ``LogisticRegression``.
+        Inverse strength of the penalty, as in ``SVC`` and ``LogisticRegression``. ``inf`` is no
+        penalty, for the linear kernel and the truncated loss: the limit of penalties that vanish,
+        with ``dual_gap_`` among functions of up to 1.4 times the norm; where the classes can be
+        told apart without an error and the zone is None there is no optimum, and a warning.
     zone : float, pair, mapping, array or None, default=1.0
         Where probabilities have to be right. For two classes a float h > 0 is
         :math:`\sigma(\mathrm{logit}(\mathrm{threshold}) \pm h)`, that is (.27, .73) for h = 1 at
@@ -107,7 +118,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     tol : float, default=1e-6
         Relative accuracy: the fit may stop once what is left to gain is at most ``tol`` times the
         objective, by its duality gap. Where rounding errors of large kernel values leave no gap
-        that small, ``dual_gap_`` says what was reached, without a warning.
+        that small, ``dual_gap_`` says what was reached; a gap above ``max(tol, 1e-3)`` warns.
     max_iter : int, default=1000
         Most iterations of the solver.
     warm_start : bool, default=False
@@ -137,7 +148,9 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         they do not survive pickling or moving to another device.
     dual_coef_ : ndarray of shape (1, n_support) or (K, n_support)
         Signed dual variables times C, so that ``coef_`` is ``dual_coef_ @ support_vectors_``, to
-        within the duality gap, as in ``SVC``. With other kernels they are the model.
+        within the duality gap, as in ``SVC``. With other kernels they are the model; where kernel
+        values are so large that rounding errors of the duals would show in it, they are other
+        coefficients of these rows that span the same function.
     partition_ : ndarray of shape (n_samples,)
         Table 1 of [1]_: 0 saturated, 1 on the hinge, 2 logarithmic.
     objective_ : float
@@ -243,7 +256,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         seen = {} if labelled.held is None else {"X": X, "y": y}
         with fit_progress(self, "iteration", **seen) as report:
             solution = self._fit_to(labelled, start, report)
-        self._tell_unless_converged(solution.status)
+        self._tell_unless_converged(solution)
+        self._tell_if_constant(solution)
         return self
 
     def _fit_to(
@@ -265,8 +279,11 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
             "start": start,
             "callback": self._listener(labelled, spec, report),
         }
-        if ceilings is None:
+        if np.isinf(self.C):
+            spec, solution = self._without_penalty(labelled, spec, options)
+        elif ceilings is None:
             solution = minimise(labelled, spec, **options)
+        if ceilings is None:
             self.objective_, self.n_iter_ = solution.certificate.primal, solution.n_iter
         else:
             ramp = descend_ramp(labelled, spec, ceilings, **options)
@@ -276,8 +293,22 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         self._expose(labelled, spec, solution)
         return solution
 
+    def _without_penalty(
+        self, labelled: Labelled, spec: TruncatedSpec, options: dict[str, Any]
+    ) -> tuple[TruncatedSpec, Solution]:
+        """Solve for C = inf; warns where there is no optimum."""
+
+        def fit(spec: TruncatedSpec, start: Array | None) -> Solution:
+            known = options["start"] if start is None else start
+            return minimise(labelled, spec, **{**options, "start": known})
+
+        spec, solution, found = without_penalty(fit, spec, labelled.n_features, self.tol)
+        if not found:
+            warnings.warn(NO_OPTIMUM, ConvergenceWarning, stacklevel=FIT_DEPTH + 1)
+        return spec, solution
+
     def _check_parameters(self) -> None:
-        check_number("C", self.C, above=0.0)
+        check_penalty("C", self.C, none=self.kernel == "linear" and self.loss == "truncated")
         check_number("tol", self.tol, above=0.0)
         check_integer("max_iter", self.max_iter, least=1)
         check_number("cache_size", self.cache_size, above=0.0)
@@ -328,14 +359,28 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
 
         return listener
 
-    def _tell_unless_converged(self, status: Status) -> None:
-        if status.fine:
+    def _tell_unless_converged(self, solution: Solution) -> None:
+        if solution.fine(self.tol):
             return
+        advice = f"Scale the features, raise max_iter (now {self.max_iter}) or tol, or lower C."
+        if solution.status is Status.ROUNDED:
+            advice = "Scale the features, or lower C or the degree of a polynomial kernel."
+        if solution.status is Status.STOPPED:
+            advice = "Let it go on for a better model."
         warnings.warn(
             f"The fit stopped at a relative duality gap of {self.dual_gap_:.2e}, above "
-            f"tol={self.tol:g}: {status.value}. Scale the features, raise max_iter "
-            f"(now {self.max_iter}) or tol, or lower C.",
+            f"tol={self.tol:g}: {solution.status.value}. {advice}",
             ConvergenceWarning,
+            stacklevel=FIT_DEPTH,
+        )
+
+    def _tell_if_constant(self, solution: Solution) -> None:
+        if not solution.constant:
+            return
+        warnings.warn(
+            "The fitted model is a constant: the class priors lie outside the zone, and no "
+            f"function of these features gains more than its penalty. {CONSTANT_HELP}",
+            UserWarning,
             stacklevel=FIT_DEPTH,
         )
 
@@ -396,16 +441,19 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         """Set what has an entry for every row; rows without a weight have no influence."""
         rows, duals = labelled.held, solution.certificate.duals
         assert rows is not None
-        xp = array_namespace(duals)
+        xp, coef = array_namespace(duals), solution.coef
         active = xp.any(duals != 0.0, axis=1)
         hinge = solution.multipliers <= spec.per_row(sigmoid(spec.floors), rows)
         partition = xp.astype(active, xp.float64) + xp.astype(active & ~hinge, xp.float64)
+        if spec.kernel is None:
+            coef = -(rows.weight[:, None] * duals).T / spec.penalty
+        else:  # the model may be spanned by others
+            active = active | xp.any(coef[:, : rows.n_rows] != 0.0, axis=0)
         numbers, places = rows.places(), xp.nonzero(active)[0]
         every = scattered(partition[:, None], numbers, int(labelled.source.like().shape[0]))
         self.partition_ = xp.astype(every[:, 0], xp.int8)
         self.support_ = xp.take(numbers, places)
-        taken = xp.take(rows.weight[:, None] * duals, places, axis=0)
-        self.dual_coef_ = -self.C * taken.T
+        self.dual_coef_ = xp.take(coef, places, axis=1)
 
     def _expose_function(self, labelled: Labelled, spec: TruncatedSpec, coef: Array) -> None:
         """Set what predictions need."""

@@ -26,7 +26,7 @@ from grayzone.estimators._search import (
     shared_parameters,
     take_over,
 )
-from grayzone.estimators.truncated import TruncatedLogisticRegression
+from grayzone.estimators.truncated import CONSTANT_HELP, TruncatedLogisticRegression
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import all_or_nothing, as_numpy
 from grayzone.numerics.kernels import Kernel
@@ -255,23 +255,24 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
         known = _plain_fits(grid, scorer, data, folds, labelled)
         work = partial(_walk_fold, grid, scorer, data)
         paths = on_folds(self, work, [(*fold, k) for fold, k in zip(folds, known, strict=True)])
-        self._tell_unless_converged(self._expose(grid, paths, widths, labelled))
+        last = self._expose(grid, paths, widths, labelled)
+        self._tell_unless_converged(paths, last)
+        self._tell_if_constant(paths, last)
         return self
 
-    def _expose(self, grid: _Grid, paths: list[_Path], widths: Array, labelled: Labelled) -> int:
-        """Set what was chosen and, if so asked, what the chosen model learns from all rows.
-
-        Returns the number of fits that did not reach their tolerance.
-        """
+    def _expose(
+        self, grid: _Grid, paths: list[_Path], widths: Array, labelled: Labelled
+    ) -> Solution | None:
+        """Set what was chosen and, if so asked, what the chosen model learns from all rows."""
         scores = np.stack([path.scores for path in paths], axis=2)
         n_iters = np.stack([path.n_iter for path in paths], axis=2)
         best = _best_pair(scores, grid.Cs, widths)
-        n_iter, n_failed = int(n_iters.sum()), sum(path.n_failed for path in paths)
+        n_iter, solution = int(n_iters.sum()), None
         self.classes_ = labelled.classes
         if self.refit:
             model = grid.model(*best)
             model.n_features_in_ = self.n_features_in_
-            n_failed += not model._fit_to(labelled).status.fine
+            solution = model._fit_to(labelled)
             n_iter += model.n_iter_
             take_over(self, model)
         self.best_zone_, self.C_ = grid.zones[best[0]], float(grid.Cs[best[1]])
@@ -279,17 +280,34 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
         self.scores_, self.Cs_, self.n_iters_path_ = (
             moved(values, labelled.like) for values in (scores, grid.Cs, n_iters)
         )
-        return n_failed
+        return solution
 
     def _supports_arrays(self) -> bool:
         return self.solver == "auto"
 
-    def _tell_unless_converged(self, n_failed: int) -> None:
+    def _n_fits(self) -> int:
+        return int(np.prod(self.scores_.shape)) + int(self.refit)
+
+    def _tell_if_constant(self, paths: list[_Path], last: Solution | None) -> None:
+        """Warn once, where the model that was chosen is a constant."""
+        n_constant = sum(path.n_constant for path in paths)
+        if last is None or not last.constant:
+            return
+        warnings.warn(
+            f"The chosen model is a constant, as {n_constant + 1} of {self._n_fits()} fits are: "
+            "the class priors lie outside the zone, and no function of these features gains more "
+            f"than its penalty. {CONSTANT_HELP}",
+            UserWarning,
+            stacklevel=FIT_DEPTH,
+        )
+
+    def _tell_unless_converged(self, paths: list[_Path], last: Solution | None) -> None:
+        n_failed = sum(path.n_failed for path in paths)
+        n_failed += last is not None and not last.fine(self.tol)
         if n_failed == 0:
             return
-        n_fits = int(np.prod(self.scores_.shape)) + int(self.refit)
         warnings.warn(
-            f"{n_failed} of {n_fits} fits stopped above a relative duality gap of tol="
+            f"{n_failed} of {self._n_fits()} fits stopped above a relative duality gap of tol="
             f"{self.tol:g}. Scale the features, raise max_iter (now {self.max_iter}) or tol, or "
             "leave large values out of Cs.",
             ConvergenceWarning,
@@ -333,6 +351,7 @@ class _Path(NamedTuple):
     scores: Array
     n_iter: Array
     n_failed: int
+    n_constant: int
 
 
 class _Judged(ClassifierMixin, BaseEstimator):
@@ -362,8 +381,18 @@ def _judge(scorer: Scorer, data: FoldedRows, test: Array, scores: Array, model: 
 
 # Rows to fit to, and rows that are held out.
 _Fold = tuple[Array, Array]
-# What is known of one pair in one fold: score, iterations, whether the fit reached its tolerance.
-_Known = dict[tuple[int, int], tuple[float, int, bool]]
+
+
+class _Result(NamedTuple):
+    """What is known of one pair in one fold."""
+
+    score: float
+    n_iter: int
+    fine: bool  # whether the fit reached its tolerance
+    constant: bool = False
+
+
+_Known = dict[tuple[int, int], _Result]
 
 
 def _walk_fold(
@@ -391,12 +420,14 @@ def _walk_fold(
                 score = _judge(scorer, data, test, model._scores(held_out, "predict"), model)
             else:
                 score = scored(scorer, model, held_out, y, weight)
-            results[zone, C] = score, model.n_iter_, solution.status.fine
-    path = _Path(np.empty(shape), np.empty(shape, dtype=int), 0)
-    for place, (score, n_iter, _) in results.items():
-        path.scores[place], path.n_iter[place] = score, n_iter
-    fitted = (fine for (zone, _), (*_, fine) in results.items() if zone in first_of.values())
-    return path._replace(n_failed=sum(not fine for fine in fitted))
+            fine = solution.fine(model.tol)
+            results[zone, C] = _Result(score, model.n_iter_, fine, solution.constant)
+    scores, n_iter = np.empty(shape), np.empty(shape, dtype=int)
+    for place, result in results.items():
+        scores[place], n_iter[place] = result.score, result.n_iter
+    fitted = [result for (zone, _), result in results.items() if zone in first_of.values()]
+    n_failed = sum(not result.fine for result in fitted)
+    return _Path(scores, n_iter, n_failed, sum(result.constant for result in fitted))
 
 
 def _fit_from(
@@ -405,7 +436,7 @@ def _fit_from(
     """Fit from the solution of another pair where that is the shorter way, else from nothing."""
     if start is not None and labelled.n_rows >= _WORTH_A_START:
         solution = model._fit_to(labelled, start, several_fits=True)
-        if solution.status.fine and model.dual_gap_ <= model.tol:
+        if model.dual_gap_ <= model.tol:
             return solution
     return model._fit_to(labelled, several_fits=True)
 
@@ -449,7 +480,7 @@ def _fit_at_once(
     folds: list[_Fold],
     values: KernelValues,
     members: dict[int, Labelled],
-) -> Iterator[tuple[tuple[int, int], tuple[float, int, bool]]]:
+) -> Iterator[tuple[tuple[int, int], _Result]]:
     """Fit these folds for all penalties; gives what is known of each fold and C."""
     model = grid.model(0, 0)
     weight = np.zeros((data.y.shape[0], len(members)))
@@ -472,7 +503,8 @@ def _fit_at_once(
         model._set_decision(members[number])
         test = folds[number][1]
         score = _judge(scorer, data, test, scores[test, place][:, None], model)
-        yield (number, C), (score, int(path.n_iter[place]), bool(path.gaps[place] <= model.tol))
+        fine = bool(path.gaps[place] <= model.tol)
+        yield (number, C), _Result(score, int(path.n_iter[place]), fine)
 
 
 def _best_pair(scores: Array, Cs: Array, widths: Array) -> tuple[int, int]:

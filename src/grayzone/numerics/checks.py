@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from math import isfinite
+from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -26,25 +26,48 @@ from sklearn.utils.class_weight import compute_class_weight
 Array = Any  # an array of any library that follows the array API standard
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.floating[Any]]  # predictions: single or double precision
+# Values of X and inverse penalties, and weights, up to which sums of weighted squares are doubles.
+LARGEST, HEAVIEST = 1e100, 1e50
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
 def all_or_nothing(fit: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Make a fit that fails or is interrupted leave its estimator as it was."""
+    """Make a fit that fails or is interrupted leave its estimator as it was.
+
+    What overflows on the way is no news; a model that is not finite is an error.
+    """
     unguarded: Callable[..., Any] = fit
 
     @wraps(fit)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = vars(self).copy()
         try:
-            return unguarded(self, *args, **kwargs)
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                fitted = unguarded(self, *args, **kwargs)
+            _check_finite(self)
+            return fitted
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
             raise
 
     return cast(Callable[Given, Result], guarded)
+
+
+def _check_finite(estimator: Any) -> None:
+    """Check what an estimator predicts by."""
+    for name in ("coef_", "dual_coef_", "intercept_"):
+        values = vars(estimator).get(name)
+        if values is None:
+            continue
+        xp = array_namespace(values)
+        if not bool(xp.all(xp.isfinite(values))):
+            raise ValueError(
+                f"The fit came to a {name} that is not finite: values on the way were beyond "
+                "floating-point numbers. Scale the features, and use weights, costs and kernel "
+                "parameters that are nearer to 1."
+            )
 
 
 # ------------------------------------------------------------------------------------------
@@ -72,6 +95,26 @@ def check_number(name: str, value: Any, *, above: float | None = None) -> float:
     if not good:
         raise ValueError(f"{name} must be {expected}; got {value!r}.")
     return float(value)
+
+
+def check_penalty(name: str, value: Any, *, none: bool = False) -> float:
+    """Check an inverse strength C of the penalty: a number whose inverse is one as well.
+
+    ``none`` says that it may be infinite.
+    """
+    if is_real(value) and value == inf:
+        if none:
+            return inf
+        raise ValueError(
+            f"{name} must be a finite number > 0; got inf. No penalty at all is for linear models "
+            "with a convex loss: others fit any labels ever closer, and have no optimum."
+        )
+    number = check_number(name, value, above=0.0)
+    if not 1.0 / LARGEST <= number <= LARGEST:
+        raise ValueError(
+            f"{name} must be between {1.0 / LARGEST:g} and {LARGEST:g}; got {value!r}."
+        )
+    return number
 
 
 def check_integer(name: str, value: Any, *, least: int) -> int:
@@ -133,6 +176,23 @@ def as_probabilities(proba: Any, name: str = "proba") -> Array:
     if proba.shape[1] == 0:
         raise ValueError(f"{name} has no columns; expected one column per class.")
     return proba
+
+
+def check_values(X: Array, place: str = "") -> None:
+    """Check that no value of X, of any library, is so large that weighted squares overflow.
+
+    ``place`` says which rows they are, where these are not all.
+    """
+    values = X.data if hasattr(X, "indptr") else X
+    xp = array_namespace(values)
+    if values.dtype == xp.float32 or 0 in values.shape:  # which has none that large
+        return
+    largest = max(float(xp.max(values)), -float(xp.min(values)))
+    if largest > LARGEST:
+        raise ValueError(
+            f"X has values up to {largest:.3g} in absolute value{place}, above {LARGEST:g}: their "
+            "squares would overflow. Scale the features."
+        )
 
 
 def as_labels(values: Any, name: str) -> NDArray[Any]:
@@ -235,7 +295,19 @@ def check_weights(sample_weight: Any, n_samples: int) -> Floats:
         )
     if not np.any(weights > 0):
         raise ValueError("sample_weight must have a positive entry; all are zero.")
+    extreme = are_extreme(weights)
+    if np.any(extreme):
+        row = int(np.argmax(extreme))
+        raise ValueError(
+            f"sample_weight must be zero or between {1.0 / HEAVIEST:g} and {HEAVIEST:g}; got "
+            f"{weights[row]:g} in row {row}."
+        )
     return weights
+
+
+def are_extreme(weights: Array) -> Array:
+    """Whether weights, of any library, are too large or too small for sums of their products."""
+    return (weights > HEAVIEST) | ((weights > 0.0) & (weights < 1.0 / HEAVIEST))
 
 
 def row_weights(
@@ -250,9 +322,20 @@ def row_weights(
             class_weight, classes=classes, y=classes[codes], sample_weight=weights
         )
     per_class[np.bincount(codes, weights, minlength=len(classes)) == 0] = 0.0
-    if not np.all(np.isfinite(per_class)) or np.any(per_class < 0):
+    check_factors(per_class, class_weight, classes)
+    return weights, weights * per_class[codes]
+
+
+def check_factors(factors: Floats, class_weight: Any, classes: NDArray[Any]) -> None:
+    """Check the weights that ``class_weight`` gives to classes."""
+    if not np.all(np.isfinite(factors)) or np.any(factors < 0):
         raise ValueError(
             f"class_weight must give finite weights >= 0; got {class_weight!r} for classes "
             f"{classes.tolist()}."
         )
-    return weights, weights * per_class[codes]
+    if np.any(are_extreme(factors)):
+        raise ValueError(
+            f"class_weight must give weights of zero or between {1.0 / HEAVIEST:g} and "
+            f"{HEAVIEST:g}; got {class_weight!r} for classes {classes.tolist()}, which gives "
+            f"{factors.tolist()}."
+        )

@@ -8,14 +8,19 @@ the Gaussian kernel the squared norms are two more columns of the factors,
 
 so that no other pass over the block is needed. Right factors of many columns are made once and
 sliced; left factors are made a few rows at a time.
+
+Distances do not change when all rows are shifted, but their digits do: sums of squares far from the
+origin cancel. So both sides are counted from a *centre* near the training rows. Sparse rows would
+not stay sparse: of them only columns that are mostly stored are shifted, and values that are large
+in a few rows of a column cost the distances of these rows the digits that their squares take.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import sqrt
-from typing import Any
+from dataclasses import dataclass, field, replace
+from math import isfinite, log, sqrt
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,17 +28,26 @@ from array_api_compat import array_namespace, device
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
-from grayzone.numerics.checks import check_choice, check_integer, check_number
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import as_numpy, check_choice, check_integer, check_number
 from grayzone.numerics.threads import split
 
 Array = Any
 
 _NUMPY = array_namespace(np.empty(0))
 NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
+# those whose values or distances may grow beyond all doubles, and the largest that may be squared
+_COMPUTED = ("linear", "poly", "rbf")
+_LARGEST_VALUE = 1e150
 # Entries of a tile, which stay in the L2 cache between the product and the function.
 TILE_ROWS, TILE_COLUMNS = 256, 1024
 # Entries of a tile on a device, where what counts is the number of calls.
 _DEVICE_TILE = 2**27
+# Reach of kernels from which on rounding takes half of the digits of distances, in single and in
+# double precision: then they are clipped.
+_CLIPPED_FROM = tuple(float(np.finfo(kind).eps) ** -0.5 for kind in (np.float32, np.float64))
+# Variance of equal values, relative to their square: what rounding makes of them.
+_ROUNDING = 1e-13
 # Entries from which the hand-over to a second thread pays.
 WORTH_A_THREAD = 100_000
 
@@ -55,6 +69,11 @@ class Kernel:
         Degree of "poly".
     coef0 : float, default=0.0
         Independent term of "poly" and "sigmoid".
+    centre : array of shape (n_features,) or None, default=None
+        Where distances are counted from: any point near the rows. None is the origin.
+    reach : float, default=0.0
+        At most :math:`\gamma\|x-c\|^2` of the rows that have this centre c: what rounding errors of
+        distances are relative to.
 
     Examples
     --------
@@ -69,6 +88,9 @@ class Kernel:
     gamma: float = 1.0
     degree: int = 3
     coef0: float = 0.0
+    # values do not depend on them, up to rounding: kernels that differ in nothing else are equal
+    centre: Array | None = field(default=None, compare=False, repr=False)
+    reach: float = field(default=0.0, compare=False, repr=False)
 
     @property
     def is_definite(self) -> bool:
@@ -79,7 +101,9 @@ class Kernel:
     def right(self, X: Array, dtype: Any = np.float64) -> Array:
         """Right factor of rows of X; of a precomputed kernel, the numbers of its columns."""
         if self.name == "rbf":
-            return _with_columns(self._scaled(X, sqrt(2.0 * self.gamma), dtype), 1.0, self._drop(X))
+            X = X if self.centre is None else _less(X, self.centre)
+            drop = -self.gamma * _row_squares(X)
+            return _with_columns(self._scaled(X, sqrt(2.0 * self.gamma), dtype), 1.0, drop)
         if self.name in ("poly", "sigmoid"):
             return _with_columns(self._scaled(X, 1.0, dtype), 1.0)
         return X if self.name == "precomputed" else self._scaled(X, 1.0, dtype)
@@ -102,8 +126,30 @@ class Kernel:
             return _astype(X, dtype)
         return _astype(_astype(X, np.float64) * factor, dtype)
 
-    def _drop(self, X: Array) -> Array:
-        return -self.gamma * _row_squares(X)
+    def near(self, extent: Extent) -> Self:
+        """Return the same kernel for rows of this extent, whose values are checked to be doubles.
+
+        Distances are counted from the middle of the rows.
+        """
+        if self.name == "rbf":
+            reach = self.gamma * extent.square_about(extent.centre)
+            if reach < _LARGEST_VALUE:
+                return replace(self, centre=extent.centre, reach=reach)
+        elif self._largest_log(extent.square_about(0.0)) < log(_LARGEST_VALUE):
+            return self
+        raise ValueError(
+            f"X has values up to {extent.largest:.3g}, too large for the {self.name} kernel with "
+            f"gamma={self.gamma:.3g}: its values, or distances, would be above "
+            f"{_LARGEST_VALUE:g}. Scale the features, or lower gamma or the degree."
+        )
+
+    def _largest_log(self, square: float) -> float:
+        """Logarithm of the largest value of rows whose squared norms are at most so large."""
+        if self.name == "linear":
+            return log(max(square, 1.0))
+        if self.name == "poly":
+            return self.degree * log(max(self.gamma * square + abs(self.coef0), 1.0))
+        return 0.0
 
     def between(self, left: Array, right: Array, out: Array | None = None) -> Array:
         """Block of kernel values of a left and a right factor.
@@ -128,12 +174,24 @@ class Kernel:
     def _finish(self, block: Array) -> Array:
         """Values of inner products, which are overwritten."""
         if self.name == "rbf":
-            return _applied("exp", block)
+            return _applied("exp", self._clipped(block))
         if self.name == "sigmoid":
             return _applied("tanh", block)
         if self.name == "poly":
             block **= self.degree
         return block
+
+    def _clipped(self, block: Array) -> Array:
+        """Negative distances, none above zero: rounding may lift them where it takes many digits.
+
+        That is a pass over the block, which few kernels need.
+        """
+        single = self.reach > _CLIPPED_FROM[0] and str(block.dtype).endswith("float32")
+        if not (single or self.reach > _CLIPPED_FROM[1]):
+            return block
+        if isinstance(block, np.ndarray):
+            return np.minimum(block, 0.0, out=block)
+        return array_namespace(block).clip(block, max=0.0)
 
     def __call__(self, X: Array, Z: Array) -> Array:
         """Kernel values of all pairs of rows, in double precision."""
@@ -164,6 +222,8 @@ class Kernel:
         rows, columns = self._tile_shape(X, m)
         (xp, place), coef = _place(X), _astype(coef, dtype)
 
+        # new rows may be of any size: who asks looks at what comes out
+        @np.errstate(over="ignore", invalid="ignore")
         def part(start: int, stop: int) -> Array:
             total = xp.zeros((stop - start, coef.shape[1]), dtype=xp.float64, device=place)
             shape = min(rows, stop - start), columns
@@ -251,6 +311,19 @@ def _row_squares(X: Array) -> Array:
     return xp.sum(xp.astype(X, xp.float64) ** 2, axis=1)
 
 
+def _less(X: Array, centre: Array) -> Array:
+    """Rows in double precision, counted from a centre; of sparse ones, in the columns it is in."""
+    if not sp.issparse(X):
+        return _astype(X, np.float64) - moved(centre, X)
+    centre = as_numpy(centre)
+    columns = np.flatnonzero(centre)
+    if not columns.size:
+        return X
+    n, k = X.shape[0], columns.size
+    stored = np.tile(-centre[columns], n), np.tile(columns, n), np.arange(0, n * k + 1, k)
+    return sp.csr_array(X.astype(np.float64) + sp.csr_array(stored, shape=X.shape))
+
+
 def _applied(function: str, block: Array) -> Array:
     """Values of an elementwise function, in place where NumPy has them."""
     if isinstance(block, np.ndarray):
@@ -271,13 +344,25 @@ def _product(left: Array, right: Array, out: Array | None) -> Array:
 def _called(function: Callable[[Array, Array], Array], left: Array, right: Array) -> Array:
     """Block that a kernel function returns, checked."""
     block = function(left, right)
-    if not _is_elsewhere(left):
+    block = block.toarray() if sp.issparse(block) else block
+    if _is_elsewhere(left):
+        block = moved(block, left) if isinstance(block, np.ndarray) else block
+    else:
         block = np.asarray(block)
     expected = (left.shape[0], right.shape[0])
     if tuple(block.shape) != expected:
         raise ValueError(
             f"The kernel function returned an array of shape {tuple(block.shape)} for "
             f"{expected[0]} and {expected[1]} rows; expected {expected}."
+        )
+    xp = _place(block)[0]
+    if not xp.isdtype(block.dtype, ("bool", "integral", "real floating")):
+        raise ValueError(f"The kernel function returned {block.dtype}; expected numbers.")
+    double = block.dtype == xp.float64
+    if not bool(xp.all(xp.abs(block) < _LARGEST_VALUE if double else xp.isfinite(block))):
+        raise ValueError(
+            "The kernel function returned NaN, infinity or a value beyond what can be squared; "
+            f"expected numbers below {_LARGEST_VALUE:g}."
         )
     return block
 
@@ -345,23 +430,95 @@ def resolve_kernel(
         width = float(gamma)
     else:
         check_choice("gamma", gamma, ("scale", "auto"))
-        spread = _variance(X, weight) if gamma == "scale" else 1.0
-        width = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
-    return Kernel(name, width, int(degree), float(coef0))
+        d = X.shape[1]
+        width = scaled_width(d, *_variance(X, weight)) if gamma == "scale" else 1.0 / d
+    kernel = Kernel(name, width, int(degree), float(coef0))
+    return kernel.near(Extent.of(X)) if name in _COMPUTED else kernel
 
 
-def _variance(X: Array, weight: Array | None) -> float:
-    """Variance of all entries of X, its rows weighted."""
+def scaled_width(n_features: int, variance: float, mean: float) -> float:
+    """Return 1 / (n_features * variance), which is gamma="scale"; 1 where nothing varies.
+
+    What rounding makes of equal values is no variance.
+    """
+    if not variance > (_ROUNDING * mean) ** 2:
+        return 1.0
+    width = 1.0 / (n_features * variance)
+    if not isfinite(width):
+        raise ValueError(
+            f"gamma='scale' is 1 / (n_features * X.var()), which is beyond all doubles for a "
+            f"variance of {variance:.2g}; scale the features, or give a number for gamma."
+        )
+    return width
+
+
+def _variance(X: Array, weight: Array | None) -> tuple[float, float]:
+    """Variance and mean of all entries of X, its rows weighted."""
     (xp, place), (n, d) = _place(X), X.shape
     weight = xp.ones(n, dtype=xp.float64, device=place) if weight is None else weight
     total = float(xp.sum(weight)) * d
-    if sp.issparse(X):
-        mean = float(weight @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()) / total
-        return float(weight @ _row_squares(X)) / total - mean**2
-    mean = float(weight @ xp.sum(X, axis=1, dtype=xp.float64)) / total
+    mean = float(weight @ row_sums(X)) / total
     square, step = 0.0, _DEVICE_TILE // max(1, d) if _is_elsewhere(X) else TILE_COLUMNS
     for a in range(0, n, step):
         some = slice(a, min(n, a + step))
-        centred = xp.astype(X[some, :], xp.float64) - mean
-        square += float(weight[some] @ _row_squares(centred))
-    return square / total
+        square += float(weight[some] @ squares_about(X[some, :], mean))
+    return square / total, mean
+
+
+def row_sums(X: Array) -> Array:
+    """Return the sum of each row, in double precision."""
+    if sp.issparse(X):
+        return np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+    xp = _place(X)[0]
+    return xp.sum(X, axis=1, dtype=xp.float64)
+
+
+def squares_about(X: Array, mean: float) -> Array:
+    """Return the sum over each row of its squared differences from one number."""
+    if not sp.issparse(X):
+        return _row_squares(_astype(X, np.float64) - mean)
+    stored = X.astype(np.float64).tocsr()
+    stored.sum_duplicates()
+    absent = X.shape[1] - np.diff(stored.indptr)
+    stored.data -= mean
+    return _row_squares(stored) + absent * mean**2
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Where rows are: the least and the largest value of each column, and their middle."""
+
+    low: Array
+    high: Array
+    centre: Array
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute value."""
+        return float(np.max(np.maximum(np.abs(self.low), np.abs(self.high))))
+
+    def square_about(self, point: Array | float) -> float:
+        """Return what no squared distance of a row from a point is above."""
+        return float(np.sum(np.maximum(self.high - point, point - self.low) ** 2))
+
+    @classmethod
+    def of(cls, X: Array) -> Extent:
+        """Return the extent of rows of any library; that of sparse rows is about their zeros."""
+        n = X.shape[0]
+        if sp.issparse(X):
+            low, high = (np.asarray(a.todense()).ravel() for a in (X.min(axis=0), X.max(axis=0)))
+            mean = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() / n
+            mostly = 2 * np.bincount(X.tocsr().indices, minlength=X.shape[1]) > n
+            return cls(low, high, np.where(mostly, mean, 0.0))
+        xp = _place(X)[0]
+        low, high, total = xp.min(X, axis=0), xp.max(X, axis=0), xp.sum(X, axis=0, dtype=xp.float64)
+        low, high, total = (as_numpy(a).astype(np.float64) for a in (low, high, total))
+        return cls(low, high, total / n)
+
+    @classmethod
+    def joined(cls, parts: list[tuple[int, Extent]]) -> Extent:
+        """Return the extent of rows that came in parts, each with how many there are."""
+        counts = np.array([n for n, _ in parts], dtype=np.float64)
+        low = np.min([part.low for _, part in parts], axis=0)
+        high = np.max([part.high for _, part in parts], axis=0)
+        return cls(low, high, counts @ [part.centre for _, part in parts] / np.sum(counts))

@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import cache
+from contextvars import ContextVar, copy_context
+from functools import cache, partial
 from itertools import pairwise
 from typing import TypeVar
 
@@ -65,6 +65,13 @@ def n_workers() -> int:
     return max((lib["num_threads"] for lib in blas().info()), default=1)
 
 
+def elsewhere(work: Callable[..., T]) -> Callable[..., T]:
+    """Return work for another thread: with NumPy's settings for errors here, and on its own."""
+    context = copy_context()
+    context.run(_own_workers.set, 1)
+    return partial(context.run, work)
+
+
 def split(n_rows: int, work: Callable[[int, int], T], *, worth: bool) -> list[T]:
     """Call ``work(start, stop)`` on consecutive ranges of rows, one range a thread.
 
@@ -75,5 +82,6 @@ def split(n_rows: int, work: Callable[[int, int], T], *, worth: bool) -> list[T]
     if workers == 1:
         return [work(0, n_rows)]
     edges = [n_rows * k // workers for k in range(workers + 1)]
-    rest = [_pool(workers - 1).submit(work, *e) for e in pairwise(edges[1:])]
+    pool = _pool(workers - 1)
+    rest = [pool.submit(elsewhere(work), *e) for e in pairwise(edges[1:])]
     return [work(*edges[:2]), *(job.result() for job in rest)]

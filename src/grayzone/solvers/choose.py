@@ -22,18 +22,25 @@ import numpy as np
 from array_api_compat import is_numpy_array
 from scipy.linalg import qr
 
-from grayzone.numerics.designs import DenseDesign
+from grayzone.numerics.designs import DenseDesign, as_design
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.certificate import certify
 from grayzone.solvers.kernel.device_design import DeviceKernelDesign
 from grayzone.solvers.kernel.device_kernel import KernelNewton
 from grayzone.solvers.kernel.device_matrix import check_memory
-from grayzone.solvers.kernel.features import eigenfeatures, solve_for_duals, solve_in_features
+from grayzone.solvers.kernel.features import (
+    FEW_COLUMNS,
+    factor,
+    few_columns,
+    solve_for_duals,
+    solve_in_features,
+)
 from grayzone.solvers.loop import Record, Solution, Solver, Status, solve
 from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated import streamed
 from grayzone.solvers.truncated.active_set import ActiveSet
+from grayzone.solvers.truncated.constant import is_constant, no_worse
 from grayzone.solvers.truncated.decomposed import Decomposed
 from grayzone.solvers.truncated.primal import MAX_FACTORISED, Primal
 from grayzone.solvers.truncated.spec import TruncatedSpec
@@ -92,15 +99,20 @@ def minimise(
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "start": start}
     options["callback"] = callback
     rows = at_hand(labelled)
+    problem: Any = streamed.StreamedProblem(rows, spec)
     if rows.held is not None and is_numpy_array(rows.held.weight):
         problem = spec.problem(rows.held)
         whole = bool(np.all(problem.weight > 0))
-        return (minimise_problem if whole else _minimise_part)(
-            problem, solver, seed=seed, **options
-        )
-    if spec.kernel is None:
-        return minimise_streamed(rows, spec, **options)
-    return _minimise_on_device(rows, spec, **options)
+        by = minimise_problem if whole else _minimise_part
+        solution = by(problem, solver, seed=seed, **options)
+    elif spec.kernel is None:
+        solution = minimise_streamed(rows, spec, **options)
+    else:
+        assert rows.held is not None  # as was checked
+        problem = spec.problem(rows.held)
+        solution = _minimise_on_device(rows, problem, spec, **options)
+    solution = no_worse(problem, rows, spec, solution, start=start, tol=tol)
+    return replace(solution, constant=is_constant(rows, spec, solution))
 
 
 def at_hand(labelled: Labelled) -> Labelled:
@@ -147,23 +159,25 @@ def minimise_streamed(labelled: Labelled, spec: TruncatedSpec, **options: Any) -
     return replace(solution, certificate=certificate, multipliers=multipliers)
 
 
-def _minimise_on_device(labelled: Labelled, spec: TruncatedSpec, **options: Any) -> Solution:
+def _minimise_on_device(
+    labelled: Labelled, problem: Problem, spec: TruncatedSpec, **options: Any
+) -> Solution:
     """Newton steps on the kernel matrix for two classes, features of the kernel for more."""
     assert labelled.held is not None
-    problem = spec.problem(labelled.held)
     if spec.n_outputs == 1:
         return solve(problem, KernelNewton(), **options)
     design = problem.design
     assert isinstance(design, DeviceKernelDesign)
     check_memory(design.n_rows, problem.weight, matrices=4)
-    features = eigenfeatures(design.values.all())
-    linear = replace(labelled, held=replace(labelled.held, X=features, memory={}))
+    L = factor(design.values.all(), definite=design.kernel.is_definite)
+    linear = replace(labelled, held=replace(labelled.held, X=L, memory={}))
+    features = replace(problem, design=as_design(L, spec.fit_intercept))
 
     def by_features(start: Array | None, tol: float) -> Solution:
         fit = {**options, "start": start, "tol": tol}
         return minimise_streamed(linear, replace(spec, kernel=None), **fit)
 
-    return solve_for_duals(problem, by_features, None, options["tol"])
+    return solve_for_duals(problem, by_features, None, options["tol"], features)
 
 
 # ----------------------------------------------------------------------------------------------
@@ -257,17 +271,42 @@ def _with_kernel(
     if problem.n_outputs * (design.n_rows + 1) <= few:
         return solve_in_features(problem, linear, start, options["tol"])
     if name == "auto" and problem.n_outputs == 1:
-        # compiles, so only when needed
-        from grayzone.solvers.kernel.block_descent import BlockDescent
-
-        strategy = BlockDescent(linear, options["callback"])
-        return solve(problem, strategy, start=start, **options)
+        return _by_blocks(problem, design, linear, start, **options)
+    if name == "auto":
+        L = few_columns(design, min(FEW_COLUMNS, few // problem.n_outputs - 1))
+        if L is not None:
+            return solve_in_features(problem, linear, start, options["tol"], L)
     kept = replace(problem, design=design.keeping())
 
     def by_products(start: Array | None, tol: float) -> Solution:
         return solve(kept, Primal(), start=start, **{**options, "tol": tol})
 
     return solve_for_duals(kept, by_products, start, options["tol"])
+
+
+def _by_blocks(
+    problem: Problem,
+    design: KernelDesign,
+    linear: Callable[[Problem, Array | None, float], Solution],
+    start: Array | None,
+    **options: Any,
+) -> Solution:
+    """Block descent; where it ends early, in features of the kernel if these are not too many."""
+    # compiles, so only when needed
+    from grayzone.solvers.kernel.block_descent import BlockDescent
+
+    strategy, tol = BlockDescent(linear, options["callback"]), options["tol"]
+    first = solve(problem, strategy, start=start, **options)
+    if first.certificate.relative <= tol or first.status is Status.STOPPED:
+        return first
+    L = None
+    if design.n_rows > MAX_FACTORISED:
+        L = few_columns(design, FEW_COLUMNS)
+        if L is None:
+            return first
+    second = solve_in_features(problem, linear, None, tol, L)
+    best = min(first, second, key=lambda solution: solution.certificate.gap)
+    return replace(best, n_iter=first.n_iter + second.n_iter)
 
 
 def _in_row_space(problem: Problem, start: Array | None, **options: Any) -> Solution:

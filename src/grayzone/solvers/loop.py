@@ -15,6 +15,8 @@ Array = Any
 
 # Relative gap at which nothing is left to gain.
 _ROUNDING = 1e-15
+# Relative gap up to which an end above the tolerance may be silent.
+MOST_SILENT = 1e-3
 
 
 class Status(Enum):
@@ -26,11 +28,6 @@ class Status(Enum):
     STOPPED = "a callback asked to stop"
     ROUNDED = "rounding errors of the kernel values leave no smaller gap"
     NOT_FINITE = "the objective is no longer finite: check the scale of the features"
-
-    @property
-    def fine(self) -> bool:
-        """Whether this end calls for no warning."""
-        return self in (Status.CONVERGED, Status.STOPPED, Status.ROUNDED)
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,8 @@ class Record:
 class Solution:
     """The best certified point found; what belongs to rows is there where they are held.
 
-    ``streamed`` gives the multipliers of rows that are not.
+    ``streamed`` gives the multipliers of rows that are not; ``constant`` says that the optimum is a
+    constant function, whatever C is.
     """
 
     coef: Array
@@ -61,6 +59,16 @@ class Solution:
     scores: Array | None = None
     multipliers: Array | None = None
     streamed: Any = None
+    constant: bool = False
+
+    def fine(self, tol: float) -> bool:
+        """Whether this end calls for no warning: a large gap always does, whatever ended the fit.
+
+        A gap somewhat above the tolerance does not where rounding or a callback set the limit.
+        """
+        gap, limited = self.certificate.relative, (Status.MAX_ITER, Status.STALLED)
+        silent = self.status not in (*limited, Status.NOT_FINITE)
+        return gap <= tol or (silent and gap <= MOST_SILENT)
 
 
 class Point(Protocol):

@@ -75,6 +75,11 @@ class Problem:
 
         return self.weighted_sum(fit) + self.penalty_value(coef, scores)
 
+    def value(self, coef: Array) -> float:
+        """Criterion (8) at coefficients."""
+        scores = self.design.scores(coef)
+        return self.primal(coef, self.margins.margin(scores), scores)
+
     def weighted_sum(self, values: Callable[[slice], Array]) -> float:
         """Sum of w times ``values(rows)``, over pieces that stay in the cache, on all threads."""
         xp = array_namespace(self.weight)

@@ -18,7 +18,15 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from grayzone.numerics.backend import moved
-from grayzone.numerics.checks import as_labels, as_numpy, check_weights
+from grayzone.numerics.checks import (
+    HEAVIEST,
+    are_extreme,
+    as_labels,
+    as_numpy,
+    check_factors,
+    check_values,
+    check_weights,
+)
 from grayzone.numerics.designs import Design, as_design
 from grayzone.sources.seen import Seen, checksum
 from grayzone.sources.source import Block, HeldSource, Source, Sums, added
@@ -244,6 +252,9 @@ def label(source: Source, class_weight: Any = None) -> Labelled:
 
 def _label_held(source: HeldSource, class_weight: Any) -> Labelled:
     X, y, weight, _ = source.block
+    check_values(X)
+    if is_numpy_array(y):
+        as_labels(y, "y")  # which can be sorted: no mixture
     classes = np.unique(y) if is_numpy_array(y) else as_numpy(array_namespace(y).unique_values(y))
     check_classification_targets(classes)
     weight = check_weights(weight, int(X.shape[0]))
@@ -297,11 +308,7 @@ def _class_factors(class_weight: Any, classes: Array, mass: Array) -> Array:
     with np.errstate(divide="ignore"):  # "balanced" divides by the weight of each class
         factors = compute_class_weight(class_weight, classes=classes, y=classes, sample_weight=mass)
     factors = np.where(mass > 0, factors, 0.0)
-    if not np.all(np.isfinite(factors)) or np.any(factors < 0):
-        raise ValueError(
-            f"class_weight must give finite weights >= 0; got {class_weight!r} for classes "
-            f"{classes.tolist()}."
-        )
+    check_factors(factors, class_weight, classes)
     return factors
 
 
@@ -352,6 +359,7 @@ def _check_block(block: Block) -> None:
     xp = array_namespace(values)
     if not bool(xp.isfinite(xp.sum(values))) and not bool(xp.all(xp.isfinite(values))):
         raise ValueError(f"X contains NaN or infinity, in {place}; values must be finite.")
+    check_values(block.X, f", in {place}")
     if block.weight is not None:
         if block.weight.shape != (block.X.shape[0],):
             raise ValueError(
@@ -361,6 +369,11 @@ def _check_block(block: Block) -> None:
         xp = array_namespace(block.weight)
         if not bool(xp.all((block.weight >= 0) & (block.weight < xp.inf))):
             raise ValueError(f"sample_weight must be finite and not negative; see {place}.")
+        if bool(xp.any(are_extreme(block.weight))):
+            raise ValueError(
+                f"sample_weight must be zero or between {1.0 / HEAVIEST:g} and {HEAVIEST:g}; see "
+                f"{place}."
+            )
 
 
 def _merged(found: list[tuple[Array, Array, Array]]) -> tuple[Array, Array, Array]:

@@ -51,7 +51,7 @@ def open_rows(
     """
     source = given_blocks(estimator, X, y, sample_weight)
     if source is None:
-        X, y = validate_data(estimator, X, y, **accepted)
+        X, y = validated(estimator, X, y, **accepted)
         if by_rows and sp.issparse(X):
             X = X.tocsr()
         source = HeldSource(X, y, sample_weight)
@@ -87,6 +87,15 @@ def refuse_blocks(estimator: Any, X: Any, instead: str) -> None:
         )
 
 
+def refuse_elsewhere(estimator: Any, X: Any, instead: str) -> None:
+    """Raise an error for arrays that are to stay in another library."""
+    if is_elsewhere(X):
+        raise TypeError(
+            f"{type(estimator).__name__} computes with NumPy; got {type(X).__name__} under "
+            f"array_api_dispatch. {instead}"
+        )
+
+
 def _row_weights(sample_weight: Any, X: Array) -> Array | None:
     """Weights of rows elsewhere, in double precision; a single number is that of each row."""
     if sample_weight is None:
@@ -107,6 +116,10 @@ def _checked(estimator: Any, source: Source, y: Any, sample_weight: Any) -> Sour
         raise ValueError(
             f"{type(source).__name__} has no labels, only rows to predict for; a fit needs them."
         )
+    if not source.n_features:
+        raise ValueError(
+            f"{type(source).__name__} has rows of no features; a fit needs at least one feature."
+        )
     estimator.n_features_in_ = source.n_features
     estimator.__dict__.pop("feature_names_in_", None)
     if source.feature_names is not None:
@@ -120,7 +133,10 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) 
     Labels that are numbers follow X, in whatever library they come.
     """
     if not is_elsewhere(X):
-        return validate_data(estimator, X, y, **options)
+        y = as_numpy(y) if is_elsewhere(y) else y
+        # by a sum that may overflow scikit-learn looks for infinities
+        with np.errstate(over="ignore", invalid="ignore"):
+            return validate_data(estimator, X, y, **options)
     xp = array_namespace(X)
     options = {**options, "dtype": [xp.float64, xp.float32], "accept_sparse": False}
     if isinstance(y, str):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grayzone.numerics.threads import n_workers, own_threads
+from grayzone.numerics.threads import elsewhere, n_workers, own_threads
 
 Array = Any
 # Named sums: arrays and numbers are added, lists are joined.
@@ -65,7 +65,7 @@ def _in_order(task: Task, blocks: Iterator[Block]) -> Iterator[Sums]:
     with ThreadPoolExecutor(workers, thread_name_prefix="grayzone-blocks") as pool:
         try:
             for block in blocks:
-                waiting.append(pool.submit(task, block))
+                waiting.append(pool.submit(elsewhere(task), block))
                 if len(waiting) > workers:
                     yield waiting.popleft().result()
             while waiting:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from array_api_compat import array_namespace, device
 
 from grayzone.numerics.linalg import descend, factorise
-from grayzone.numerics.losses import SmoothedLogistic
+from grayzone.numerics.losses import SmoothedLogistic, softplus
 from grayzone.solvers.greedy.criterion import (
     MAX_STEPS,
     Criterion,
@@ -20,6 +20,7 @@ from grayzone.solvers.greedy.criterion import (
     minimise_with_kinks,
 )
 from grayzone.solvers.greedy.span import Spanned
+from grayzone.solvers.loop import MOST_SILENT
 from grayzone.solvers.problem import Problem
 from grayzone.sources.labelled import Rows
 from grayzone.sources.source import Sums
@@ -144,8 +145,7 @@ def refit(
     if not start.shape[1]:
         return look(Point(criterion, start))
     if criterion.has_kinks:
-        coef, multipliers, gap = minimise_with_kinks(spanned, criterion, start)
-        return replace(look(Point(criterion, coef, multipliers)), known_gap=gap)
+        return _with_kinks(look, criterion, start)
     here, xp = look(Point(criterion, start)), array_namespace(start)
     for _ in range(MAX_STEPS):
         change = xp.reshape(-here.solve(xp.reshape(here.gradient, (-1,))), start.shape)
@@ -160,6 +160,22 @@ def refit(
             break
         here = after
     return here
+
+
+def _with_kinks(look: Reading, criterion: Criterion, start: Array) -> Fitted:
+    """Minimise where losses have kinks; the start stays where that did not lead below it."""
+    coef, multipliers, gap = minimise_with_kinks(look.spanned, criterion, start)
+    found = replace(look(Point(criterion, coef, multipliers)), known_gap=gap)
+    if gap <= MOST_SILENT:
+        return found
+    xp, none = array_namespace(start), start[0, :0]
+    before = look(Point(criterion, start, Multipliers(none, xp.astype(none, xp.int64))))
+    if not before.objective < found.objective:
+        return found
+    # no loss is below its floor: a bound that knows of no rounding
+    labelled = look.spanned.labelled
+    least = float((labelled.mass * labelled.factors) @ softplus(criterion.floors))
+    return replace(before, known_gap=1.0 - least / before.objective)
 
 
 class Reading:

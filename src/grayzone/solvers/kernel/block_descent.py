@@ -138,7 +138,9 @@ class BlockDescent:
         after = self._state(
             problem, _Memory(alpha, values, descent, 0.8 * memory.share, exact, gap)
         )
-        after = replace(after, stalled=exact and memory.exact)
+        # nor does another round of blocks help where double precision got nowhere in the last two
+        slow = not (done or exact) and gap > 0.5 * memory.gap and descent.rows.dtype == np.float64
+        after = replace(after, stalled=slow or (exact and memory.exact))
         outside = np.ones(alpha.size, dtype=bool)
         outside[members] = False
         distance = np.where(outside, after.u - problem.loss.floor, -np.inf)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from array_api_compat import array_namespace
 
-from grayzone.numerics.kernels import Kernel, resolve_kernel
+from grayzone.numerics.kernels import (
+    Extent,
+    Kernel,
+    resolve_kernel,
+    row_sums,
+    scaled_width,
+    squares_about,
+)
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 
@@ -40,35 +46,38 @@ def kernel_for(settings: Any, labelled: Labelled) -> Kernel:
         rows = labelled.plain.held
         assert rows is not None
         return resolve_kernel(name, gamma, *others, rows.X, rows.weight)
-    d = labelled.n_features
-    if name in _WITH_WIDTH and isinstance(gamma, str) and gamma == "scale":
-        plain = labelled.plain
-        sums = plain.reduce(_Entries(0.0))
+    d, plain = labelled.n_features, labelled.plain
+    kernel = resolve_kernel(name, gamma, *others, np.zeros((1, d)))
+    scaled = name in _WITH_WIDTH and isinstance(gamma, str) and gamma == "scale"
+    if not (scaled or name == "rbf"):
+        return kernel
+    sums = plain.reduce(_Entries(0.0))
+    if scaled:
         mean = sums["sum"] / sums["total"]
         spread = plain.reduce(_Entries(mean))["square"] / sums["total"]
-        gamma = 1.0 / (d * spread) if spread > 0 else 1.0
-    return resolve_kernel(name, gamma, *others, np.zeros((1, d)))
+        kernel = replace(kernel, gamma=scaled_width(d, spread, mean))
+    return kernel.near(Extent.joined(sums["extents"]))
 
 
 @dataclass(frozen=True)
 class _Entries:
-    """Number, sum and squared distances from ``centre`` of all entries of X, rows weighted."""
+    """Number, sum and squared distances from ``mean`` of all entries of X, rows weighted.
 
-    centre: float
+    And where the rows are.
+    """
+
+    mean: float
 
     def __call__(self, rows: Rows) -> Sums:
-        d, w = rows.X.shape[1], rows.weight
+        (n, d), w = rows.X.shape, rows.weight
         xp = array_namespace(w)
-        X = rows.X.astype(np.float64) if sp.issparse(rows.X) else xp.astype(rows.X, xp.float64)
-        if sp.issparse(X):
-            linear = np.asarray(X.sum(axis=1)).ravel()
-            square = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-            square = square - self.centre * (2.0 * linear - d * self.centre)
-        else:
-            linear = xp.sum(X, axis=1)
-            square = xp.sum((X - self.centre) ** 2, axis=1)
-        sums = {"total": d * w, "sum": w * linear, "square": w * square}
-        return {name: float(xp.sum(values)) for name, values in sums.items()}
+        sums = {
+            "total": d * xp.sum(w),
+            "sum": w @ row_sums(rows.X),
+            "square": w @ squares_about(rows.X, self.mean),
+        }
+        found: Sums = {name: float(value) for name, value in sums.items()}
+        return {**found, "extents": [(n, Extent.of(rows.X))]}
 
 
 def check_kernel_matrix(K: Array) -> None:

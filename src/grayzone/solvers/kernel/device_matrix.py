@@ -26,6 +26,7 @@ _INVERTED, _INVERTED_OFTEN = 1024, 2048
 _WHOLE = 46_000  # rows up to which the library factorises at once: beyond, its indices overflow
 _TILE = 2**27  # entries of the largest temporary matrix beside the system, 1 GB
 _TRACE = 1e-6  # of the diagonal: negative eigenvalues of that size are rounding errors
+_ROUNDING = 1e-15  # of a sum of kernel values, relative, for each of them
 _SPARE = 1.5e9  # bytes left for vectors, tiles and the library itself
 
 
@@ -224,6 +225,9 @@ def scaled(K: Array, root: Array, penalty: float) -> Array:
 
 def _add_diagonal(B: Array, value: float) -> None:
     xp, m = array_namespace(B), B.shape[0]
+    # a penalty below the rounding errors of the values would leave no factor
+    rounding = _ROUNDING * m * float(xp.max(xp.abs(xp.linalg.diagonal(B))))
+    value = max(value, rounding)
     for a in range(0, m, _INVERTED):
         b = min(m, a + _INVERTED)
         B[a:b, a:b] += value * xp.eye(b - a, dtype=B.dtype, device=device(B))

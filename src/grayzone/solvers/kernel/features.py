@@ -2,8 +2,11 @@
 
 K = LL' (pivoted Cholesky, cut off at the rank) turns criterion (8) into a problem with n rows and
 rank(K) features, for which the linear solvers are exact whatever C is. Of size n^2 in memory and
-n^3 in work: for small problems, and for the last steps of large ones on few rows. On a device the
-columns of L are eigenvectors times roots of their eigenvalues.
+n^3 in work: for small problems, for the last steps of large ones on few rows, and, column by
+column, for kernels of low rank on any number of rows.
+
+Rows are scaled to norm one before they are factorised, so that rows of small norm keep their digits
+beside those of large norm: polynomials of unscaled features have values from 1 to 1e24.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array
 from scipy.linalg.lapack import dpstrf
 
-from grayzone.numerics.designs import DenseDesign
+from grayzone.numerics.designs import as_design
 from grayzone.numerics.kernel_design import KernelDesign
+from grayzone.numerics.pivoted import pivoted_columns
 from grayzone.solvers.certificate import certify_duals
 from grayzone.solvers.loop import Solution, Status
 from grayzone.solvers.problem import Problem
@@ -26,28 +30,59 @@ from grayzone.solvers.problem import Problem
 Array = Any
 
 _RESIDUAL = 1e-5  # what may be left of K beyond its rank, relative to its diagonal
-_ROUNDED = 2e-16  # eigenvalues below so much of the largest, a row, are rounding errors
-_NEGATIVE = 1e-6  # negative eigenvalues, of the largest, that are rounding errors
+_EPS = 2e-16  # relative precision of kernel values
+FEW_COLUMNS = 128  # rank up to which columns are made one by one
 
 
-def factor(K: Array, eps: float = 2e-16) -> Array:
-    """Return L with LL' = K and as many columns as K has rank; an error if K is indefinite.
+def factor(K: Array, eps: float = _EPS, definite: bool = False) -> Array:
+    """Return L with LL' = K and as many columns as K has rank, of any array library.
 
-    ``eps`` is the relative precision of the entries.
+    ``eps`` is the relative precision of the entries. Of kernels that are known to be ``definite``
+    each row has its own scale; of others, whose errors nobody knows, all have that of the largest,
+    and it is an error if they are indefinite.
     """
-    n = K.shape[0]
-    scale = float(np.max(np.diagonal(K), initial=0.0))
+    xp, n = array_namespace(K), K.shape[0]
+    diagonal = xp.linalg.diagonal(K)
+    scale = float(xp.max(diagonal))
     if not scale > 0.0:
-        if np.any(K != 0.0):
+        if bool(xp.any(K != 0.0)):
             raise indefinite("its diagonal has no positive value")
-        return np.zeros((n, 1))
-    L, _ = pivoted_factor(K, eps * n * scale)
+        return xp.zeros_like(K[:, :1])
+    own = diagonal if definite else 0.0 * diagonal
+    norms = xp.sqrt(xp.where(own > 0.0, own, scale))
+    unit = K / norms[:, None] / norms[None, :]
+    pivoted = pivoted_factor if is_numpy_array(K) else pivoted_columns
+    L, _ = pivoted(unit, eps * n)
+    L = norms[:, None] * L
     rank = L.shape[1]
-    if rank < n:
-        worst = float(np.max(np.abs(K - L @ L.T)))
+    if rank < n and not definite:
+        worst = float(xp.max(xp.abs(K - L @ L.T)))
         if worst > max(_RESIDUAL, 1e3 * n * eps) * scale:
             raise indefinite(f"an entry is {worst:.2e} off the nearest matrix of rank {rank}")
     return L
+
+
+def few_columns(design: KernelDesign, most: int) -> Array | None:
+    """Return the same factor, made column by column; None where it has more than ``most``."""
+    if not design.kernel.is_definite:
+        return None
+    rows, squares = np.arange(design.n_rows), design.row_squares()
+    norms = np.sqrt(np.where(squares > 0.0, squares, 1.0))
+    rest = (squares > 0.0).astype(np.float64)
+    L = np.zeros((rows.size, most))
+    for j in range(most + 1):
+        pivot = int(np.argmax(rest))
+        power = float(rest[pivot])
+        if not power > _EPS * rows.size:
+            return norms[:, None] * L[:, : max(j, 1)]
+        if j == most:
+            break
+        column = design.inner(rows[pivot : pivot + 1], rows)[0] / norms / norms[pivot]
+        column -= L[:, :j] @ L[pivot, :j]
+        L[:, j] = column / np.sqrt(power)
+        rest -= L[:, j] ** 2
+        rest[pivot] = 0.0
+    return None
 
 
 def pivoted_factor(K: Array, least: float) -> tuple[Array, Array]:
@@ -56,19 +91,6 @@ def pivoted_factor(K: Array, least: float) -> tuple[Array, Array]:
     L = np.empty((K.shape[0], rank))
     L[pivots - 1] = np.tril(lower)[:, :rank]
     return L, pivots[:rank] - 1
-
-
-def eigenfeatures(K: Array) -> Array:
-    """Return L with LL' = K, of any array library; an error if K is indefinite."""
-    xp, n = array_namespace(K), K.shape[0]
-    values, vectors = xp.linalg.eigh(0.5 * (K + K.T))
-    largest, least = float(xp.max(xp.abs(values))), float(xp.min(values))
-    if least < -_NEGATIVE * largest:
-        raise indefinite(f"it has an eigenvalue of {least:.2e}, the largest being {largest:.2e}")
-    kept = xp.nonzero(values > _ROUNDED * n * largest)[0]
-    if kept.shape[0] == 0:  # a kernel of nothing but zeros
-        return xp.zeros_like(K[:, :1])
-    return xp.take(vectors, kept, axis=1) * xp.sqrt(xp.take(values, kept))
 
 
 def indefinite(detail: str) -> ValueError:
@@ -85,17 +107,22 @@ def solve_in_features(
     minimise: Callable[[Problem, Array | None, float], Solution],
     start: Array | None,
     tol: float,
+    L: Array | None = None,
 ) -> Solution:
-    """Solve by ``minimise``, a linear solver, and return the solution in kernel terms."""
+    """Solve by ``minimise``, a linear solver, and return the solution in kernel terms.
+
+    ``L`` is the factor of the kernel matrix, where it is known already.
+    """
     design = problem.design
     assert isinstance(design, KernelDesign)
-    rows = np.arange(design.n_rows)
-    L = factor(design.inner(rows, rows), design.precision)
-    linear = replace(problem, design=DenseDesign(L, design.fit_intercept))
+    if L is None:
+        rows = np.arange(design.n_rows)
+        L = factor(design.inner(rows, rows), design.precision, design.kernel.is_definite)
+    linear = replace(problem, design=as_design(L, design.fit_intercept))
     if start is not None:
         slopes = start[:, design.rows] @ L
         start = np.concatenate([slopes, start[:, design.n_features :]], axis=1)
-    return solve_for_duals(problem, partial(minimise, linear), start, tol)
+    return solve_for_duals(problem, partial(minimise, linear), start, tol, linear)
 
 
 def solve_for_duals(
@@ -103,14 +130,16 @@ def solve_for_duals(
     minimise: Callable[[Array | None, float], Solution],
     start: Array | None,
     tol: float,
+    features: Problem | None = None,
 ) -> Solution:
     """Solve until the function that the *duals* span is as good as asked for.
 
     A function within the tolerance may have duals that span a worse one, most of all for large C;
-    it is then solved to a finer tolerance. Where that does not help, kernel values so large that
-    their rounding errors show are what limits: no other duals would do better.
+    it is then solved to a finer tolerance. Where that does not help, kernel values are so large
+    that rounding errors of the duals show. Then smaller coefficients of the same rows may span the
+    function that was found, if it was found in ``features``.
     """
-    n_iter, before = 0, np.inf
+    n_iter, before, status = 0, np.inf, Status.STALLED
     for finer in (1.0, 1e-2, 1e-4, 1e-6):
         linear = minimise(start, finer * tol)
         start, n_iter = linear.coef, n_iter + linear.n_iter
@@ -118,11 +147,17 @@ def solve_for_duals(
         if spanned.certificate.relative <= tol:
             return replace(spanned, status=Status.CONVERGED, n_iter=n_iter)
         if linear.status is not Status.CONVERGED:
-            return replace(spanned, status=linear.status, n_iter=n_iter)
-        if spanned.certificate.gap > 0.5 * before:
-            return replace(spanned, status=Status.ROUNDED, n_iter=n_iter)
+            status = linear.status
+            break
+        if not spanned.certificate.gap <= 0.5 * before:
+            status = Status.ROUNDED
+            break
         before = spanned.certificate.gap
-    return replace(spanned, status=Status.STALLED, n_iter=n_iter)
+    if features is not None and status not in (Status.MAX_ITER, Status.STOPPED):
+        other = _spanned_by_support(problem, features, linear)
+        spanned = spanned if spanned.certificate.gap < other.certificate.gap else other
+        status = Status.CONVERGED if spanned.certificate.relative <= tol else status
+    return replace(spanned, status=status, n_iter=n_iter)
 
 
 def _spanned_by_duals(problem: Problem, linear: Solution) -> Solution:
@@ -133,4 +168,25 @@ def _spanned_by_duals(problem: Problem, linear: Solution) -> Solution:
         coef[:, -1] = linear.coef[:, -1]
     scores = design.scores(coef)
     certificate = certify_duals(problem, coef, scores, duals, spanned=True)
+    return replace(linear, coef=coef, scores=scores, certificate=certificate, streamed=None)
+
+
+def _spanned_by_support(problem: Problem, features: Problem, linear: Solution) -> Solution:
+    """Solution in kernel terms: the function itself, by the least coefficients of the support.
+
+    Least in units of the rows' norms, which is what rounding errors of its values are made of.
+    Duals are up to C in size wherever rows are, and cancel; these need not.
+    """
+    xp, design, duals = array_namespace(linear.coef), problem.design, linear.certificate.duals
+    L = features.design.X
+    norms = xp.sqrt(xp.sum(L * L, axis=1))
+    support = xp.any(duals != 0.0, axis=1) & (norms > 0.0)
+    norms = xp.where(support, norms, 1.0)[:, None]
+    unit = xp.where(support[:, None], L / norms, 0.0)
+    slopes = xp.matmul(linear.coef[:, : L.shape[1]], xp.linalg.pinv(unit)).T / norms
+    coef = design.gradient(xp.where(support[:, None], slopes, 0.0))
+    if design.fit_intercept:
+        coef[:, -1] = linear.coef[:, -1]
+    scores = design.scores(coef)
+    certificate = certify_duals(features, linear.coef, scores, duals)
     return replace(linear, coef=coef, scores=scores, certificate=certificate, streamed=None)

@@ -34,6 +34,7 @@ Array = Any
 _NO_VARIANCE = 1e-13
 # Part of the difference of the means, relative, that may lie in directions without variance.
 _NO_DIFFERENCE = 1e-9
+_LEAST_SCALE = 1e-290  # of a feature, whose inverse is a double with room to spare
 _ASIDE = 1e-9  # of the distance of the means, that a threshold keeps from either
 _FARTHEST = 80.0  # log-odds of theta
 
@@ -114,6 +115,12 @@ class Frontier:
         # one that does not vary is measured by what it differs by
         scale = xp.where(scale > 0.0, scale, xp.abs(difference))
         scale = xp.where(scale > 0.0, scale, xp.ones_like(scale))
+        least = float(xp.min(scale))
+        if least < _LEAST_SCALE:
+            raise ValueError(
+                f"Rows that vary by {least:.2g} only have no direction in double precision; scale "
+                "the features."
+            )
         d = difference / scale
         left, sizes, right = _svd(roots / scale)
         varies = sizes > _NO_VARIANCE * max(float(sizes[0]), 1e-300)
@@ -130,7 +137,7 @@ class Frontier:
         apart = right[rank:, :].T @ (right[rank:, :] @ d)
         norms = [float(xp.linalg.vector_norm(v)) for v in (apart, d)]
         self.separable = norms[0] > _NO_DIFFERENCE * norms[1]
-        self._apart = apart / (scale * max(float(apart @ d), 1e-300))
+        self._apart = apart / max(float(apart @ d), 1e-300) / scale
 
     def at(self, ratio: float) -> Direction:
         """Direction with kappa_x = ratio * kappa_y."""

@@ -34,6 +34,7 @@ def score_bounds(scores: Array, codes: Array, weight: Array) -> tuple[float, flo
     (0.8, 0.8)
     """
     xp, bounds = array_namespace(scores), []
+    scores = scores / max(float(xp.max(xp.abs(scores))), 1e-300)  # no unit of theirs matters
     for code, sign in ((0, -1.0), (1, 1.0)):
         own, w = scores[codes == code], weight[codes == code]
         mean = float(xp.sum(own * w) / xp.sum(w))

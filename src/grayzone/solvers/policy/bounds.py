@@ -133,7 +133,8 @@ def _lbfgs(
     """
     scale = 1.0 / np.sqrt(problem.diagonal())
     first = value_and_gradient(start)
-    origin, size = (start / scale).ravel(), max(abs(first[0]), 1e-300)
+    origin = (start / scale).ravel()
+    size = max(abs(first[0]), _NEXT_TO_NOTHING * problem.best)
 
     def scaled(v: Array) -> tuple[float, Array]:
         known = np.array_equal(v, origin)

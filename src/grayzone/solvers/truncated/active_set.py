@@ -134,7 +134,10 @@ def _newton_step(problem: Problem, part: _Partition, active: Array) -> tuple[Arr
     rhs[:m] = delta
     if border:
         K[m, :m] = K[:m, m] = y
-    found = np.linalg.solve(K, rhs)
+    try:
+        found = np.linalg.solve(K, rhs)
+    except np.linalg.LinAlgError as error:
+        raise FloatingPointError("the system of the active rows is singular") from error
     return found[:m] / w, float(found[m]) if border else 0.0
 
 

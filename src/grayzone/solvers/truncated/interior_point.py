@@ -245,7 +245,7 @@ def interior_point(
     else:
         scores = scores + problem.design.scores(start)
     at = _start(problem, start, scores, tau, guess)
-    best, since, short = float("inf"), 0, 0
+    best, least, since, short = float("inf"), float("inf"), 0, 0
     for n_iter in range(1, max_iter + 1):
         comp = at.complementarity()
         newton = _Newton(problem, model, at)
@@ -256,14 +256,16 @@ def interior_point(
         if left <= tol or comp <= 1e-15 * total:
             return Inner(at.change, at.scores, at.alpha / problem.weight, n_iter, True)
         # rounding errors set an end to what can be reached: stop when nothing improves
-        best, since = (left, 0) if left < 0.9 * best else (best, since + 1)
+        since = 0 if left < 0.9 * best or comp < 0.9 * least else since + 1
+        best, least = min(left, best), min(comp, least)
         if since >= _PATIENCE:
             break
         direction = _corrected(newton, target, comp / total, 0.1 * residual / total)
         short = short + 1 if direction.length < _SHORT else 0
         if short >= 2 and tau < 1.0:
             # too close to the boundary for what is left to do: back to the middle, further away
-            tau, short, best, since = min(1.0, 30.0 * tau), 0, float("inf"), 0
+            tau, short, since = min(1.0, 30.0 * tau), 0, 0
+            best = least = float("inf")
             at = _start(problem, at.change, at.scores, tau, None)
         else:
             _advance(at, direction, problem)

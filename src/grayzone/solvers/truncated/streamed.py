@@ -119,6 +119,10 @@ class StreamedProblem:
             coef, band, sums["loss"] + 0.5 * self.penalty * self.square(coef), sums
         )
 
+    def value(self, coef: Array) -> float:
+        """Criterion (8) at coefficients."""
+        return self.read(coef, 0.0, None, gathers=False).value
+
     def gathered(self, parts: list[Gathered]) -> Gathered:
         """Rows that a reading brought along, put together."""
         return gather(parts, self.labelled.like, self.labelled.n_features)

@@ -1,0 +1,155 @@
+"""The constant model: what no fit may be worse than, and what some optima are.
+
+Where the class priors are outside the zone, the rows of a class are saturated by a constant; its
+optimum may then be the optimum of all functions, whatever C is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isfinite, sqrt
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from grayzone.numerics.backend import moved
+from grayzone.numerics.losses import softplus
+from grayzone.solvers.certificate import Certificate
+from grayzone.solvers.loop import MOST_SILENT, Solution, Status, solve
+from grayzone.solvers.problem import Problem
+from grayzone.solvers.truncated.decomposed import Decomposed
+from grayzone.solvers.truncated.spec import TruncatedSpec
+from grayzone.sources.labelled import Labelled, Rows
+from grayzone.sources.source import Sums
+
+Array = Any
+
+# Standard deviation of scores, in half-widths of the zone, of a constant and of what may be one.
+_FLAT, _SMALL = 1e-3, 0.1
+
+
+def _of_classes(spec: TruncatedSpec, mass: Array) -> Problem:
+    """One row a class, which weighs what its rows do, and nothing that tells them apart."""
+    linear = replace(spec, kernel=None)
+    return linear.problem(Rows(np.zeros((mass.size, 1)), np.arange(mass.size), mass))
+
+
+def no_worse(
+    problem: Any,
+    labelled: Labelled,
+    spec: TruncatedSpec,
+    solution: Solution,
+    *,
+    start: Array | None,
+    tol: float,
+) -> Solution:
+    """Return the solution, or the start or the best constant where one of these is better.
+
+    Parameters
+    ----------
+    problem : Problem or StreamedProblem
+        What was solved.
+    labelled : Labelled
+        Its rows.
+    spec : TruncatedSpec
+        Its losses and its penalty.
+    solution : Solution
+        What was found; it stays as it is where its gap says that nothing can be better.
+    start : array of shape (Q, p) or None
+        Coefficients that the fit was given to start from.
+    tol : float
+        Relative gap asked for.
+
+    Returns
+    -------
+    solution : Solution
+        With the status of the one that was found.
+    """
+    found = solution.certificate
+    if found.relative <= tol:
+        return solution
+    few = _of_classes(spec, labelled.mass * labelled.factors)
+    constant = array_namespace(solution.coef).zeros_like(solution.coef)
+    if spec.fit_intercept:
+        best = solve(few, Decomposed(), tol=1e-12, max_iter=100).coef[:, -1]
+        constant[:, -1] = moved(best, constant)
+    coef, least = None, found.primal if isfinite(found.primal) else np.inf
+    for other in (start, constant):
+        value = np.inf if other is None else problem.value(other)
+        if value < least:
+            coef, least = other, value
+    if coef is None:
+        return solution
+    # no loss is below its floor: a bound that knows of no rounding
+    gap = max(0.0, least - float(few.weight @ softplus(few.loss.floor)))
+    return replace(
+        solution, coef=coef, certificate=Certificate(least, gap, found.duals), scores=None
+    )
+
+
+def is_constant(labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> bool:
+    """Whether the optimum is a constant for want of a decision, not of accuracy.
+
+    That is where the constant saturates the rows of some class, and the scores of the training rows
+    have next to no spread; or a small one, beyond which the certificate does not tell.
+    """
+    found = solution.certificate
+    # all rows of a class are then on the kink, more than a stream can hold to certify that
+    stuck = labelled.held is None and solution.status is Status.STALLED
+    if not spec.has_kinks or not (stuck or found.relative <= MOST_SILENT):
+        return False
+    # weights of classes move a constant where they were told to
+    few = _of_classes(spec, labelled.mass)
+    if not np.any(few.margins.margin(few.design.scores(few.prior_coef())) <= few.loss.floor):
+        return False
+    half = -float(np.mean(few.loss.floor))
+    half = half if isfinite(half) and half > 0.0 else 1.0
+    few = _of_classes(spec, labelled.mass * labelled.factors)
+    if labelled.held is None:
+        # one more reading, where the objective does not say already that there is some spread
+        most = _FLAT * half * float(np.sum(few.weight))
+        return _excess(few, found) <= most and _spread(labelled, spec, solution) < _FLAT * half
+    spread = _spread(labelled, spec, solution)
+    if spread < _FLAT * half:
+        return True
+    return spread < _SMALL * half and _excess(few, found) <= found.gap
+
+
+def _excess(few: Problem, found: Certificate) -> float:
+    """By how much the best constant is worse than what was found."""
+    best = solve(few, Decomposed(), tol=1e-12, max_iter=100)
+    return best.certificate.primal - found.primal
+
+
+def _spread(labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> float:
+    """Largest standard deviation of a score."""
+    scores = solution.scores
+    if labelled.held is None:
+        sums = labelled.reduce(_Scores(spec, solution.coef))
+        mean = sums["sum"] / sums["n"]
+        variance = sums["square"] / sums["n"] - mean**2
+        return sqrt(max(0.0, float(array_namespace(mean).max(variance))))
+    if scores is None:
+        scores = spec.problem(labelled.held).design.scores(solution.coef)
+    xp = array_namespace(scores)
+    return float(xp.max(xp.std(scores, axis=0)))
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Number, sums and sums of squares of the scores of rows, the intercept left out."""
+
+    spec: TruncatedSpec
+    coef: Array
+
+    def __call__(self, rows: Rows) -> Sums:
+        problem = self.spec.problem(rows)
+        xp = array_namespace(rows.weight)
+        scores = problem.design.scores(self.coef * problem.design.penalised())
+        used = xp.astype(rows.weight > 0, xp.float64)[:, None]
+        return {
+            "n": float(xp.sum(used)),
+            "sum": xp.sum(used * scores, axis=0),
+            "square": xp.sum(used * scores**2, axis=0),
+        }

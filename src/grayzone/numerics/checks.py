@@ -26,14 +26,17 @@ from sklearn.utils.class_weight import compute_class_weight
 Array = Any  # an array of any library that follows the array API standard
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.floating[Any]]  # predictions: single or double precision
-# Values of X and inverse penalties, and weights, up to which sums of weighted squares are doubles.
+# Values of X, and weights and inverse penalties, up to which weighted sums of squares are doubles.
 LARGEST, HEAVIEST = 1e100, 1e50
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
 def all_or_nothing(fit: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Make a fit that fails or is interrupted leave its estimator as it was."""
+    """Make a fit that fails or is interrupted leave its estimator as it was.
+
+    A system that cannot be solved in double precision is a matter of what was given.
+    """
     unguarded: Callable[..., Any] = fit
 
     @wraps(fit)
@@ -41,9 +44,14 @@ def all_or_nothing(fit: Callable[Given, Result]) -> Callable[Given, Result]:
         before = vars(self).copy()
         try:
             return unguarded(self, *args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             vars(self).clear()
             vars(self).update(before)
+            if isinstance(error, (FloatingPointError, np.linalg.LinAlgError)):
+                raise ValueError(
+                    f"This fit takes numbers that double precision does not have ({error}). Scale "
+                    "the features; weights, costs and C should not be far apart."
+                ) from error
             raise
 
     return cast(Callable[Given, Result], guarded)
@@ -89,9 +97,9 @@ def check_penalty(name: str, value: Any, *, none: bool = False) -> float:
             "with a convex loss: others fit any labels ever closer, and have no optimum."
         )
     number = check_number(name, value, above=0.0)
-    if not 1.0 / LARGEST <= number <= LARGEST:
+    if not 1.0 / HEAVIEST <= number <= HEAVIEST:
         raise ValueError(
-            f"{name} must be between {1.0 / LARGEST:g} and {LARGEST:g}; got {value!r}."
+            f"{name} must be between {1.0 / HEAVIEST:g} and {HEAVIEST:g}; got {value!r}."
         )
     return number
 

@@ -37,7 +37,7 @@ Array = Any
 _NUMPY = array_namespace(np.empty(0))
 NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
 # those whose values or distances may grow beyond all doubles, and the largest that may be squared
-_COMPUTED = ("linear", "poly", "rbf")
+_COMPUTED = ("linear", "poly", "rbf", "sigmoid", "laplacian")
 _LARGEST_VALUE = 1e150
 # Entries of a tile, which stay in the L2 cache between the product and the function.
 TILE_ROWS, TILE_COLUMNS = 256, 1024
@@ -144,12 +144,11 @@ class Kernel:
         )
 
     def _largest_log(self, square: float) -> float:
-        """Logarithm of the largest value of rows whose squared norms are at most so large."""
+        """Logarithm of the largest number in the values of rows of at most such squared norms."""
         if self.name == "linear":
             return log(max(square, 1.0))
-        if self.name == "poly":
-            return self.degree * log(max(self.gamma * square + abs(self.coef0), 1.0))
-        return 0.0
+        inside = log(max(self.gamma * max(square, 1.0) + abs(self.coef0), 1.0))
+        return self.degree * inside if self.name == "poly" else inside
 
     def between(self, left: Array, right: Array, out: Array | None = None) -> Array:
         """Block of kernel values of a left and a right factor.

@@ -34,7 +34,6 @@ TREE_FIELDS = frozenset(
 Node = dict[str, Any]
 
 _SKLEARN = {
-    "_loss.link.HalfLogitLink",
     "_loss.link.Interval",
     "_loss.link.LogitLink",
     "_loss.link.MultinomialLogit",

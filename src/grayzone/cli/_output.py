@@ -190,8 +190,13 @@ def _switch(part: Path, target: Path, names: tuple[str, ...]) -> None:
         old = part.with_suffix(".old")
         lock = _Lock(target)  # so that no other run puts it back in between
         os.replace(target, old)
-        os.replace(part, target)
-        lock.release()
+        try:
+            os.replace(part, target)
+        except OSError:
+            os.replace(old, target)
+            raise
+        finally:
+            lock.release()
     _sync(target.parent)
     _discard(old, target, names)
 

@@ -73,9 +73,9 @@ def as_text(column: Any) -> Any:
 
 def check_writable(path: Path) -> None:
     """Refuse to write a table of an unknown kind, or where there is no folder for it."""
+    check_file(path)
     if not path.name.lower().endswith((*_WRITTEN_TEXT, *_WRITTEN_BINARY)):
         raise UserError(f"{path}: expected .csv, .csv.gz, .tsv or .parquet.")
-    check_file(path)
 
 
 def write_table(table: Table, path: Path, raw: bool = False) -> None:
@@ -93,6 +93,8 @@ def write_table(table: Table, path: Path, raw: bool = False) -> None:
     options = {
         "sep": "\t" if ".tsv" in name else ",",
         "compression": "gzip" if name.endswith(".gz") else None,
+        # readers take a carriage return for the end of a row, unless it is quoted
+        "quoting": csv.QUOTE_NONNUMERIC if _has_return(text) else csv.QUOTE_MINIMAL,
     }
     whole_file(path, lambda part: text.to_csv(part, index=False, **options))
 
@@ -105,6 +107,14 @@ def _harmless(table: Table) -> Table:
         for column in (table.iloc[:, k] for k in range(table.shape[1]))
     ]
     return pd.concat(columns, axis=1).set_axis([_quoted(str(c)) for c in table.columns], axis=1)
+
+
+def _has_return(table: Table) -> bool:
+    columns = (table.iloc[:, k] for k in range(table.shape[1]))
+    texts = (column.dropna().astype(str) for column in columns if not _is_plain(column))
+    return any(text.str.contains("\r", regex=False).any() for text in texts) or any(
+        "\r" in str(name) for name in table.columns
+    )
 
 
 def _is_plain(column: Any) -> bool:

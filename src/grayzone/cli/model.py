@@ -91,7 +91,7 @@ class DecisionModel:
     def _proba(self, features: Any) -> Array:
         proba = np.asarray(self.estimator[-1].predict_proba(features), dtype=np.float64)
         wide = proba.ndim == 2 and proba.shape[1] == len(self.stakes.classes)
-        if not wide or not np.isfinite(proba).all():
+        if not wide or not (proba >= 0.0).all() or not np.allclose(proba.sum(axis=1), 1.0):
             raise UserError("The model gives no probabilities for this table: it is damaged.")
         return proba
 

@@ -179,7 +179,10 @@ class DecisionModel:
             raise UserError(f"{path} has the format {shown}; this version reads {FORMAT}.")
         held = skops.io.load(stored(parts), trusted=check_contents(parts))
         model = cls(held["estimator"], *read_note(held["grayzone_model"]))
-        check_soundness(model.estimator, model.schema, model.decide)
+        try:
+            check_soundness(model.estimator, model.schema, model.decide)
+        except UserError as error:  # of the made-up table, which no user knows
+            raise ValueError(str(error)) from error
         return model
 
 

@@ -38,7 +38,7 @@ BASES = (
 )
 _RARE = 0.1  # how often a large base is taken
 _LONGEST = 400  # characters of a sentence
-_ODD = (
+_ODD: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2**31, -(2**31), 2**63, 10**40, 0.5, -0.0, 1e308, math.nan),
     *(math.inf, -math.inf, "", "abc", "filename", "\0", "é" * 9, [], [1], [[0]], {}, {"a": 1}),
 )

@@ -243,7 +243,6 @@ print(json.dumps(whole), file=sys.stderr)
 
 
 @POSIX
-@pytest.mark.slow
 def test_training_that_is_killed_leaves_the_old_or_the_new_model():
     """Killed between renames, a new model lay beside an old report."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -26,7 +26,7 @@ from grayzone.cli import _candidates, _search, main
 Random = random.Random
 Column = list[Any]
 
-_TRAINED = 0.15  # how often a model is trained; that takes longer than to decide
+_TRAINED = 0.06  # how often a model is trained; that takes longer than to decide
 _LONGEST = 600  # characters of a line
 _FILES = ["metrics.json", "model.skops", "report.html"]
 _WORDS = (

@@ -83,6 +83,29 @@ def test_what_comes_in_while_the_folder_is_switched_stays(way, monkeypatch):
     assert hidden() == []
 
 
+@POSIX
+def test_all_is_on_the_disk_before_the_switch_and_the_switch_after_it(monkeypatch):
+    """Nothing was synced before the rename."""
+    written("old")
+    done, sync, exchange = [], os.fsync, _output._exchanged
+
+    def synced(handle):
+        done.append(os.fstat(handle).st_ino)
+        sync(handle)
+
+    def exchanged(one, other):
+        own = {path.stat().st_ino for path in (one, *(one / name for name in NAMES))}
+        assert own <= set(done)
+        done.clear()
+        return exchange(one, other)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(_output, "_exchanged", exchanged)
+    written("new")
+    assert done == [Path().stat().st_ino]
+    assert texts() == {"new"}
+
+
 def test_an_error_leaves_the_old_folder(way):
     written("old")
     with (

@@ -94,9 +94,9 @@ def _obstacle(target: Path) -> str:
     if not target.exists():
         return "it is a link that leads nowhere" if target.is_symlink() else ""
     if os.path.ismount(target):
-        return "a file system is mounted there, so that it cannot be replaced"
+        return "a file system is mounted there, which cannot be replaced (a folder in it can)"
     if Path.cwd().is_relative_to(target):
-        return "you are in it, so that it cannot be replaced"
+        return "you are in it, so that it cannot be replaced (a folder in it can)"
     if not os.access(target, os.W_OK | os.X_OK):
         return "it may not be written to"
     parent = target.parent.stat()

@@ -13,6 +13,7 @@ from grayzone.estimators.tight_bound_classifier import TightBoundClassifier
 from grayzone.estimators.tight_bound_curve import roc_by_costs
 from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.estimators.truncated_cv import TruncatedLogisticRegressionCV
+from grayzone.estimators.trusted import trusted_types
 
 __version__ = "0.1.0"
 
@@ -30,6 +31,7 @@ __all__ = [
     "load_model",
     "report",
     "roc_by_costs",
+    "trusted_types",
 ]
 
 

@@ -28,6 +28,7 @@ import skops.io
 from sklearn.metrics import roc_auc_score
 
 import grayzone
+from fuzz.model_parts import forge, held_in
 from grayzone.cli import _candidates, _output, _search, _train, main
 from grayzone.cli import model as model_module
 
@@ -642,7 +643,7 @@ def test_labels_stay_what_they_are(here, classes, positive, found):
     found = found or list(classes)
     assert metrics["classes"] == found
     assert all(f"always {label!r}" in out for label in found)
-    decided = predict(table)
+    decided = predict(table, "--raw")
     check_decisions(decided.astype({"decision": str}), metrics)
     page = Path("out/report.html").read_text(encoding="utf-8")
     assert "<script>alert(1)" not in page
@@ -972,14 +973,6 @@ def test_truths_written_as_text_are_numbers(here):
     pd.testing.assert_frame_equal(one, two, check_exact=True)
 
 
-def repacked(model, change):
-    """The same model with another note."""
-    held = skops.io.load(model / "model.skops", trusted=sorted(model_module.TRUSTED))
-    note = json.loads(held["grayzone_model"])
-    change(note)
-    return held | {"grayzone_model": json.dumps(note)}
-
-
 class Malicious:
     """What pickle would run."""
 
@@ -1001,7 +994,9 @@ def test_files_that_are_no_model(here, trained):
         archive.writestr("schema.json", "{}")
     skops.io.dump({"estimator": 1}, "other.skops")
     skops.io.dump([1, 2], "list.skops")
-    skops.io.dump(repacked(model, lambda note: note.pop("costs")), "part.skops")
+    note = json.loads(held_in(model)["grayzone_model"])
+    del note["costs"]
+    forge(held_in(model) | {"grayzone_model": json.dumps(note)}, Path("part.skops"))
     for name in ("pickle", "cut", "empty", "spoilt", "zip", "other", "list", "part"):
         match = rf"{name}.skops is no model of grayzone, or is damaged"
         fails("predict", f"{name}.skops", path, "-o", "d.csv", match=match)
@@ -1017,20 +1012,17 @@ def test_types_that_are_not_trusted_are_not_loaded(here, trained):
 
     model, table = trained
     path = write(table)
-    held = repacked(model, lambda note: None)
-    skops.io.dump(held | {"estimator": FunctionTransformer(os.mkdir)}, "foreign.skops")
+    held = held_in(model)
+    forge(held | {"estimator": FunctionTransformer(os.mkdir)}, Path("foreign.skops"))
     fails("predict", "foreign.skops", path, "-o", "d.csv", match="mkdir.*it was not loaded")
-    skops.io.dump(held | {"more": Fixed(1.0)}, "foreign.skops")
+    forge(held | {"more": Fixed(1.0)}, Path("foreign.skops"))
     fails("explain", "foreign.skops", match="Fixed.*it was not loaded")
 
 
 def test_a_later_format_is_named(here, trained):
-    def later(note):
-        note["format"] = 2
-        del note["schema"]
-
-    skops.io.dump(repacked(trained[0], later), "later.skops")
-    fails("explain", "later.skops", match="has the format 2; this version reads 1")
+    # whatever it holds
+    forge({"new": Fixed(1.0)}, Path("later.skops"), version=3)
+    fails("explain", "later.skops", match="has the format 3; this version reads 2")
 
 
 def test_a_model_tells_what_it_was_made_of(here):

@@ -41,6 +41,15 @@ SLOW = {
         test_control_c_stops_without_a_trace test_files_that_grow_too_large_leave_nothing_behind
         test_ten_thousand_columns test_text_of_many_values_is_encoded_by_the_seed
     """,
+    "tests/cli/test_model_files.py": """
+        test_models_of_every_kind_come_back_as_they_were
+        test_the_list_has_all_that_is_written_and_little_more
+    """,
+    "tests/cli/test_whole_folders.py": """
+        test_a_kill_at_any_line_leaves_the_old_or_the_new_folder
+        test_training_that_is_killed_leaves_the_old_or_the_new_model
+        test_what_a_living_run_holds_is_left_alone_and_what_a_dead_one_left_is_not
+    """,
     "tests/estimators/test_import_vector_blocks.py": """
         test_same_model_as_numpy
     """,
@@ -63,6 +72,23 @@ SLOW = {
 
 # Tests whose first case takes more than .3 seconds: not in `-m quick`.
 HEAVY = {
+    "tests/cli/test_model_files.py": """
+        test_every_model_comes_back_as_it_was test_models_of_every_kind_come_back_as_they_were
+        test_a_vectoriser_of_ours_that_opens_files_is_not_loaded test_words_that_are_in_no_place
+        test_categories_that_are_in_no_place test_a_tree_whose_children_are_elsewhere
+        test_features_below_the_first_and_categories_are_refused_in_trees
+        test_the_list_has_all_that_is_written_and_little_more
+    """,
+    "tests/cli/test_whole_folders.py": """
+        test_a_kill_at_any_line_leaves_the_old_or_the_new_folder
+        test_training_that_is_killed_leaves_the_old_or_the_new_model
+        test_what_a_living_run_holds_is_left_alone_and_what_a_dead_one_left_is_not
+    """,
+    "tests/benchmarks/test_benchmark_data.py": """
+        test_bank_marketing_has_numbers_and_indicators test_covtype_in_order
+        test_ijcnn1_in_order test_mnist_is_scaled_and_complete
+        test_thinned_sets_are_as_unbalanced_as_asked_for
+    """,
     "src/grayzone/displays/bound_path.py": """
         grayzone.displays.bound_path.BoundPathDisplay
     """,

@@ -21,8 +21,7 @@ from rich.table import Table
 import grayzone
 from grayzone.cli import _demo, _train
 from grayzone.cli._errors import UserError, shortened
-from grayzone.cli._output import whole_file
-from grayzone.cli._tables import read_table
+from grayzone.cli._tables import check_writable, read_table, write_table
 from grayzone.cli.model import DecisionModel
 from grayzone.estimators.facts import facts_of
 
@@ -195,9 +194,13 @@ def predict(
         Path, typer.Option("--output", "-o", help="CSV, .csv.gz or Parquet file to write.")
     ],
     keep: Annotated[bool, typer.Option(help="Write the table's own columns as well.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write cells as they are, formulas of spreadsheets too.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Decide on every row: class, probabilities, gray zone, expected cost of each action."""
+    check_writable(output)
     decider = DecisionModel.load(model)
     data = read_table(table)
     if output.exists() and output.samefile(table):
@@ -208,25 +211,13 @@ def predict(
         if both:
             raise UserError(f"--keep: the table has columns {shortened(both)} already.")
         decided = decided.join(data)
-    whole_file(output, lambda part: _write_table(decided, output, part))
+    write_table(decided, output, raw)
     counts = decided["decision"].value_counts().to_dict()
     if as_json:
         print(json.dumps({"rows": len(decided), "decisions": counts, "output": str(output)}))
         return
     parts = ", ".join(f"{n:,} {label!r}" for label, n in counts.items())
     _console().print(escape(f"{len(decided):,} decisions: {parts}. Written to {output}."))
-
-
-def _write_table(decided: Any, target: Path, part: Path) -> None:
-    if target.suffix.lower() in (".parquet", ".pq"):
-        decided.to_parquet(part, index=False)
-        return
-    name = target.name.lower()
-    if not name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
-        raise UserError(f"{target}: expected .csv, .csv.gz, .tsv or .parquet.")
-    separator = "\t" if ".tsv" in name else ","
-    compression = "gzip" if name.endswith(".gz") else None
-    decided.to_csv(part, index=False, sep=separator, compression=compression)
 
 
 @app.command()

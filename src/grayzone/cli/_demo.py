@@ -19,5 +19,6 @@ def write_table(folder: Path) -> Path:
     frame = load_breast_cancer(as_frame=True).frame
     frame["diagnosis"] = frame.pop("target").map({0: "malignant", 1: "benign"})
     path = folder / NAME
+    folder.mkdir(exist_ok=True)
     whole_file(path, lambda part: frame.to_csv(part, index=False))
     return path

@@ -7,6 +7,7 @@ import csv
 import gzip
 import hashlib
 import io
+import re
 import warnings
 import zlib
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from grayzone.cli._errors import UserError, shortened
+from grayzone.cli._output import check_file, whole_file
 
 Table = Any  # a pandas DataFrame
 
@@ -22,6 +24,11 @@ TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": None}
 BINARY_SUFFIXES = {".parquet", ".pq", ".arrow", ".feather", ".ipc"}
 DELIMITERS = ",;\t|"
 SNIFFED = 65_536  # characters that a delimiter is looked for in
+_WRITTEN_TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+_WRITTEN_BINARY = (".parquet", ".pq")
+# how a cell begins that spreadsheets run, also in the wide letters of East Asian keyboards
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _READABLE = "CSV, TSV (also .gz), Parquet, Arrow or Feather"
 
 
@@ -62,6 +69,61 @@ def as_text(column: Any) -> Any:
     if pd.api.types.is_float_dtype(column) and (column % 1.0 == 0.0).all():
         column = column.map("{:.0f}".format)
     return column.astype(str).to_numpy().astype(str)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse to write a table of an unknown kind, or where there is no folder for it."""
+    check_file(path)
+    if not path.name.lower().endswith((*_WRITTEN_TEXT, *_WRITTEN_BINARY)):
+        raise UserError(f"{path}: expected .csv, .csv.gz, .tsv or .parquet.")
+
+
+def write_table(table: Table, path: Path, raw: bool = False) -> None:
+    """Write a table as CSV, TSV (also .gz) or Parquet, whole or not at all.
+
+    Cells and names that a spreadsheet would run are text to it, by an apostrophe, unless they are
+    asked for as they are (``raw``).
+    """
+    check_writable(path)
+    name = path.name.lower()
+    if name.endswith(_WRITTEN_BINARY):
+        whole_file(path, lambda part: table.to_parquet(part, index=False))
+        return
+    text = table if raw else _harmless(table)
+    options = {
+        "sep": "\t" if ".tsv" in name else ",",
+        "compression": "gzip" if name.endswith(".gz") else None,
+        # readers take a carriage return for the end of a row, unless it is quoted
+        "quoting": csv.QUOTE_NONNUMERIC if _has_return(text) else csv.QUOTE_MINIMAL,
+    }
+    whole_file(path, lambda part: text.to_csv(part, index=False, **options))
+
+
+def _harmless(table: Table) -> Table:
+    """Put an apostrophe before what begins as a formula does and is no number."""
+    # by place: a name may be there twice
+    columns = [
+        column if _is_plain(column) else column.astype(object).map(_quoted, na_action="ignore")
+        for column in (table.iloc[:, k] for k in range(table.shape[1]))
+    ]
+    return pd.concat(columns, axis=1).set_axis([_quoted(str(c)) for c in table.columns], axis=1)
+
+
+def _has_return(table: Table) -> bool:
+    columns = (table.iloc[:, k] for k in range(table.shape[1]))
+    texts = (column.dropna().astype(str) for column in columns if not _is_plain(column))
+    return any(text.str.contains("\r", regex=False).any() for text in texts) or any(
+        "\r" in str(name) for name in table.columns
+    )
+
+
+def _is_plain(column: Any) -> bool:
+    return pd.api.types.is_numeric_dtype(column) or pd.api.types.is_datetime64_any_dtype(column)
+
+
+def _quoted(value: Any) -> Any:
+    begins = isinstance(value, str) and value.startswith(_FORMULA)
+    return f"'{value}" if begins and not _NUMBER.fullmatch(value) else value
 
 
 def _suffix(path: Path) -> str:

@@ -13,20 +13,22 @@ import numpy as np
 
 from grayzone.cli._candidates import CANDIDATES_BY_NAME
 from grayzone.cli._errors import UserError, shortened
-from grayzone.cli._output import check_folder, whole_folder
+from grayzone.cli._output import whole_folder
 from grayzone.cli._schema import Schema
 from grayzone.cli._search import MOST_ROWS, Comparison, Tell, compare, refit
 from grayzone.cli._stakes import UNDECIDED, Stakes, order_classes, parse_costs, read_target
 from grayzone.cli._tables import fingerprint, read_table
-from grayzone.cli.model import DecisionModel, circumstances, cut_for
+from grayzone.cli.model import FILE, DecisionModel, circumstances, cut_for
 from grayzone.estimators.facts import facts_of, unwrapped
 from grayzone.reporting.page import render
 from grayzone.reporting.summary import COST, MISSED, Compared, summarise
 
-FILES = ("model.skops", "metrics.json", "report.html")
+FILES = (FILE, "metrics.json", "report.html")
 AUTO = "auto"
 MODELS = (AUTO, *CANDIDATES_BY_NAME)
 _LEAST_ROWS = 20
+_LEAST_ROOM = 2**24  # bytes
+_PACKED = 10  # how much larger a packed table may well be
 
 Record = dict[str, Any]
 
@@ -68,7 +70,24 @@ def train(request: Request, tell: Tell) -> Trained:
         If the input cannot be used; nothing is written then.
     """
     _check_request(request)
-    check_folder(request.out, FILES, request.overwrite)
+    with whole_folder(request.out, FILES, request.overwrite, _room(request.table)) as part:
+        trained, page = _made(request, tell)
+        trained.model.save(part / FILES[0])
+        DecisionModel.load(part / FILES[0])  # what cannot be read is not worth keeping
+        metrics = json.dumps(trained.metrics, indent=2) + "\n"
+        (part / FILES[1]).write_text(metrics, encoding="utf-8")
+        (part / FILES[2]).write_text(page, encoding="utf-8")
+    return trained
+
+
+def _room(table: Path) -> int:
+    """Bytes that a model of a table and its report may well take."""
+    size = table.stat().st_size if table.is_file() else 0
+    return _LEAST_ROOM + size * (_PACKED if table.suffix.lower() == ".gz" else 1)
+
+
+def _made(request: Request, tell: Tell) -> tuple[Trained, str]:
+    """Read, compare and fit; what came of it, and its page."""
     table = read_table(request.table)
     labels, known = read_target(table, request.target)
     notes: list[str] = []
@@ -102,12 +121,7 @@ def train(request: Request, tell: Tell) -> Trained:
     notes += _verdict(found, len(y), _measure(stakes))
     model = _model(request, found, X, y, stakes, schema)
     metrics, page = _account(request, model, found, X, y, notes)
-    with whole_folder(request.out, FILES, request.overwrite) as part:
-        model.save(part / FILES[0])
-        DecisionModel.load(part / FILES[0])  # what cannot be read is not worth keeping
-        (part / FILES[1]).write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
-        (part / FILES[2]).write_text(page, encoding="utf-8")
-    return Trained(model, metrics, notes)
+    return Trained(model, metrics, notes), page
 
 
 def _check_request(request: Request) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import io
 import warnings
 import zipfile
 from dataclasses import dataclass
@@ -14,8 +14,13 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from grayzone.cli._archive import pack, stored, unpack
+from grayzone.cli._contents import ForeignTypesError, check_contents, lean
 from grayzone.cli._errors import UserError, shortened
+from grayzone.cli._note import Note, read_note, write_note
+from grayzone.cli._output import set_aside
 from grayzone.cli._schema import Schema
+from grayzone.cli._soundness import check_soundness
 from grayzone.cli._stakes import UNDECIDED, Stakes
 from grayzone.decision.limits import Target, cut_at
 from grayzone.decision.zones import zone_around
@@ -24,49 +29,10 @@ from grayzone.estimators.facts import unwrapped
 Array = Any
 Table = Any  # a pandas DataFrame
 
-FORMAT = 1
+FORMAT = 2
+FILE = "model.skops"
+MOST_PACKED = 2**31  # bytes of a file
 VERSIONED = ("grayzone", "scikit-learn", "skrub", "numpy", "pandas")
-# Types beyond those of scikit-learn, NumPy and SciPy that skops trusts by itself.
-TRUSTED = frozenset(
-    {
-        "grayzone.estimators.bayes.BayesDecisionClassifier",
-        "grayzone.estimators.import_vector_cv.ImportVectorMachineCV",
-        "grayzone.numerics.kernels.Kernel",
-        "grayzone.estimators.sparse_minimax.Family",
-        "grayzone.estimators.sparse_minimax.SparseMinimaxProbabilityMachine",
-        "grayzone.estimators.tight_bound.TightBoundLogisticRegression",
-        "grayzone.estimators.truncated_cv.TruncatedLogisticRegressionCV",
-        "numpy.dtype",
-        "sklearn.calibration._CalibratedClassifier",
-        "sklearn.calibration._SigmoidCalibration",
-        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-        "sklearn.model_selection._split.StratifiedKFold",
-        "skrub._apply_to_each_col.ApplyToEachCol",
-        "skrub._check_input.CheckInputDataFrame",
-        "skrub._clean_categories.CleanCategories",
-        "skrub._clean_null_strings.CleanNullStrings",
-        "skrub._dataframe._common.is_any_date",
-        "skrub._dataframe._common.is_categorical",
-        "skrub._dataframe._common.is_numeric",
-        "skrub._datetime_encoder.DatetimeEncoder",
-        "skrub._drop_uninformative.DropUninformative",
-        "skrub._duration_to_float.DurationToFloat",
-        "skrub._string_encoder.StringEncoder",
-        "skrub._table_vectorizer.PassThrough",
-        "skrub._table_vectorizer.ShortReprDict",
-        "skrub._table_vectorizer.TableVectorizer",
-        "skrub._table_vectorizer._created_by_predicate",
-        "skrub._to_datetime.ToDatetime",
-        "skrub._to_float.ToFloat",
-        "skrub._to_str.ToStr",
-        "skrub.selectors._base.All",
-        "skrub.selectors._base.And",
-        "skrub.selectors._base.Cols",
-        "skrub.selectors._base.Filter",
-        "skrub.selectors._base.Sub",
-        "skrub.selectors._selectors._cardinality_below",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -123,7 +89,11 @@ class DecisionModel:
             return self.estimator[:-1].transform(X)
 
     def _proba(self, features: Any) -> Array:
-        return np.asarray(self.estimator[-1].predict_proba(features), dtype=np.float64)
+        proba = np.asarray(self.estimator[-1].predict_proba(features), dtype=np.float64)
+        wide = proba.ndim == 2 and proba.shape[1] == len(self.stakes.classes)
+        if not wide or not (proba >= 0.0).all() or not np.allclose(proba.sum(axis=1), 1.0):
+            raise UserError("The model gives no probabilities for this table: it is damaged.")
+        return proba
 
     def _labels(self, features: Any, proba: Array | None = None) -> Array:
         if self.cut is not None:
@@ -131,7 +101,11 @@ class DecisionModel:
             places = (p[:, 1] >= self.cut).astype(np.intp)
         else:
             places = np.asarray(self.estimator[-1].predict(features), dtype=np.intp)
-        return np.array([*self.stakes.classes, UNDECIDED], dtype=object)[places]
+        # -1, the last one, is undecided
+        labels = np.array([*self.stakes.classes, UNDECIDED], dtype=object)
+        if not np.isin(places, np.arange(-1, len(self.stakes.classes))).all():
+            raise UserError("The model decides for what is no class: it is damaged.")
+        return labels[places]
 
     def proba(self, table: Table) -> Array:
         """Probabilities of the classes, in the order of the stakes."""
@@ -161,18 +135,12 @@ class DecisionModel:
         """Write to a file."""
         import skops.io
 
-        note = {
-            "format": FORMAT,
-            "schema": self.schema.dump(),
-            "classes": list(self.stakes.classes),
-            "costs": self.stakes.costs.tolist(),
-            "reject_cost": self.stakes.reject_cost,
-            "max_fpr": self.stakes.max_fpr,
-            "cut": self.cut,
-            "about": self.about,
-        }
-        held = {"grayzone_model": json.dumps(note), "estimator": self.estimator}
-        skops.io.dump(held, path, compression=zipfile.ZIP_DEFLATED)
+        note = write_note(Note(self.schema, self.stakes, self.cut, self.about))
+        buffer = io.BytesIO()
+        skops.io.dump({"grayzone_model": note, "estimator": self.estimator}, buffer)
+        with zipfile.ZipFile(buffer) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        path.write_bytes(pack(lean(parts), FORMAT))
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -183,38 +151,51 @@ class DecisionModel:
         UserError
             If it is no model of ours, is damaged, or holds types that are not trusted.
         """
-        import skops.io
-
-        if path.is_dir():
-            path = path / "model.skops"
+        path = _file(path)
         if not path.is_file():
             raise UserError(f"{path} does not exist; expected a model that `grayzone train` wrote.")
         try:
-            foreign = set(skops.io.get_untrusted_types(file=path)) - TRUSTED
-            if foreign:
-                raise UserError(
-                    f"{path} holds {shortened(sorted(foreign))}, which a model of grayzone has no "
-                    "use for: it was not loaded."
-                )
-            held = skops.io.load(path, trusted=sorted(TRUSTED))
-            note = json.loads(held["grayzone_model"])
-            if note["format"] != FORMAT:
-                raise UserError(
-                    f"{path} has the format {note['format']}; this version reads {FORMAT}."
-                )
-            stakes = Stakes(
-                tuple(note["classes"]),
-                np.array(note["costs"]),
-                note["reject_cost"],
-                note["max_fpr"],
-            )
-            schema = Schema.load(note["schema"])
-            return cls(held["estimator"], schema, stakes, note["cut"], note["about"])
+            return cls._read(path)
         except UserError:
             raise
+        except ForeignTypesError as error:
+            raise UserError(
+                f"{path} holds {shortened(error.names)}, which a model of grayzone has no use for: "
+                "it was not loaded."
+            ) from error
         except Exception as error:  # whatever a damaged file makes a parser do
             reason = " ".join(str(error).split())[:200]
             raise UserError(f"{path} is no model of grayzone, or is damaged: {reason}") from error
+
+    @classmethod
+    def _read(cls, path: Path) -> Self:
+        import skops.io
+
+        if path.stat().st_size > MOST_PACKED:
+            raise ValueError(f"it has more than {MOST_PACKED / 1e9:.1f} GB")
+        version, parts = unpack(path.read_bytes())
+        if version != FORMAT:
+            shown = shortened([str(version)])[1:-1]
+            raise UserError(f"{path} has the format {shown}; this version reads {FORMAT}.")
+        held = skops.io.load(stored(parts), trusted=check_contents(parts))
+        model = cls(held["estimator"], *read_note(held["grayzone_model"]))
+        try:
+            check_soundness(model.estimator, model.schema, model.decide)
+        except UserError as error:  # of the made-up table, which no user knows
+            raise ValueError(str(error)) from error
+        return model
+
+
+def _file(path: Path) -> Path:
+    """Where a model is: in a file, a folder, or what a folder was before a switch was cut off."""
+    if path.is_dir():
+        return path / FILE
+    if not path.exists():
+        for folder, name in ((path, FILE), (path.parent, path.name)):
+            aside = set_aside(folder)
+            if aside is not None:
+                return aside / name
+    return path
 
 
 def cut_for(stakes: Stakes, proba: Array, y: Array) -> float | None:

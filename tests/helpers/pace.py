@@ -84,11 +84,6 @@ HEAVY = {
         test_training_that_is_killed_leaves_the_old_or_the_new_model
         test_what_a_living_run_holds_is_left_alone_and_what_a_dead_one_left_is_not
     """,
-    "tests/benchmarks/test_benchmark_data.py": """
-        test_bank_marketing_has_numbers_and_indicators test_covtype_in_order
-        test_ijcnn1_in_order test_mnist_is_scaled_and_complete
-        test_thinned_sets_are_as_unbalanced_as_asked_for
-    """,
     "src/grayzone/displays/bound_path.py": """
         grayzone.displays.bound_path.BoundPathDisplay
     """,

@@ -443,7 +443,7 @@ def test_nodes_that_hold_themselves_or_too_many():
     for k in range(2, 42):
         levels = plain | {"__id__": k, "content": [levels, plain | {"__id__": k - 1}]}
     resealed(parts, schema | {"content": schema["content"] | {"estimator": levels}})
-    refused("used by nothing|used too often")
+    refused("used too often")
 
 
 def test_earlier_protocols_of_skops_are_refused():

@@ -177,10 +177,10 @@ def check_contents(parts: Mapping[str, bytes]) -> list[str]:
         raise ForeignTypesError(audit.foreign)
     if schema["__loader__"] != "DictNode" or set(schema["content"]) != KEYS:
         raise ValueError("it does not hold a note and an estimator")
-    if audit.unused:
-        raise ValueError(f"{min(audit.unused)[:60]!r} is used by nothing")
     if weight > FREE_SHARED + MOST_SHARED * audit.n_nodes:
         raise ValueError("a few of its objects are used too often")
+    if audit.unused:
+        raise ValueError(f"{min(audit.unused)[:60]!r} is used by nothing")
     return sorted(audit.types)
 
 

@@ -189,6 +189,7 @@ def test_no_class_is_given_up_whole():
     # every positive row is an outlier of the convex fit: giving all up would leave one class
     X = np.concatenate([np.linspace(-1.0, 1.0, 200), [0.0, 0.1]])[:, None]
     y = np.repeat([0, 1], [200, 2])
-    ramped = TruncatedLogisticRegression(loss="ramp", zone=0.5).fit(X, y)
+    with pytest.warns(UserWarning, match="is a constant"):
+        ramped = TruncatedLogisticRegression(loss="ramp", zone=0.5).fit(X, y)
     assert np.isfinite(ramped.coef_).all()
     assert set(y[ramped.support_]) == {0, 1}

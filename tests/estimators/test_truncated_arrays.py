@@ -485,6 +485,7 @@ def test_one_iteration_warns_and_is_honest(case, library, held, hold):
         assert found.dual_gap_ == pytest.approx(gap, rel=1e-6, abs=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:The fitted model is a constant")
 @pytest.mark.parametrize("tol", [1e-4, 1e-6, 1e-8])
 @pytest.mark.parametrize("library", ["torch", "blocks"])
 def test_all_rows_of_a_class_on_the_kink(library, tol, hold):

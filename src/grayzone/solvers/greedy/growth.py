@@ -26,6 +26,7 @@ from grayzone.solvers.greedy.scores import (
 )
 from grayzone.solvers.greedy.span import Span, Spanned
 from grayzone.solvers.kernel.features import indefinite
+from grayzone.solvers.loop import MOST_SILENT
 from grayzone.sources.labelled import Labelled
 
 Array = Any
@@ -160,7 +161,11 @@ class Growth:
     def gap(self, model: Model) -> float:
         """Relative duality gap of a model among all functions of its points."""
         now = model.fitted is self.fitted
-        return model.fitted.gap(self._spanned() if now else Spanned(self.labelled, model.span))
+        spanned = self._spanned() if now else Spanned(self.labelled, model.span)
+        gap = model.fitted.gap(spanned)
+        if gap <= MOST_SILENT or self.criterion.has_kinks:
+            return gap
+        return min(gap, model.fitted.gap_ahead(spanned))
 
     # ------------------------------------------------------------------------------------------
     # Rounds

@@ -119,6 +119,18 @@ class Fitted:
             return self.known_gap
         return gap_without_kinks(spanned, self.point.criterion, self.coef)
 
+    def gap_ahead(self, spanned: Spanned) -> float:
+        """The same by the multipliers of a Newton step further on, of losses without kinks.
+
+        Next to no penalty makes much of the little force that is left where steps gain nothing.
+        """
+        criterion, coef = self.point.criterion, self.coef
+        xp = array_namespace(coef)
+        ahead = coef - xp.reshape(self.solve(xp.reshape(self.gradient, (-1,))), coef.shape)
+        there = Reading(spanned, criterion, coef)(Point(criterion, ahead)).objective
+        dual = there * (1.0 - gap_without_kinks(spanned, criterion, ahead))
+        return max(0.0, 1.0 - dual / self.objective)
+
 
 def refit(
     spanned: Spanned, criterion: Criterion, start: Array, above: float = inf

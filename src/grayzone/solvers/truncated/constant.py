@@ -100,25 +100,26 @@ def is_constant(labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> 
     if not spec.has_kinks or not (stuck or found.relative <= MOST_SILENT):
         return False
     # weights of classes move a constant where they were told to
-    few = _of_classes(spec, labelled.mass)
-    if not np.any(few.margins.margin(few.design.scores(few.prior_coef())) <= few.loss.floor):
+    mass = labelled.mass if spec.fit_intercept else np.ones_like(labelled.mass)
+    if not np.any(np.log((np.sum(mass) - mass) / mass) <= spec.floors):
         return False
-    half = -float(np.mean(few.loss.floor))
+    half = -float(np.mean(spec.floors))
     half = half if isfinite(half) and half > 0.0 else 1.0
-    few = _of_classes(spec, labelled.mass * labelled.factors)
+    mass = labelled.mass * labelled.factors
     if labelled.held is None:
         # one more reading, where the objective does not say already that there is some spread
-        most = _FLAT * half * float(np.sum(few.weight))
-        return _excess(few, found) <= most and _spread(labelled, spec, solution) < _FLAT * half
+        most = _FLAT * half * float(np.sum(mass))
+        little = _excess(spec, mass, found) <= most
+        return little and _spread(labelled, spec, solution) < _FLAT * half
     spread = _spread(labelled, spec, solution)
     if spread < _FLAT * half:
         return True
-    return spread < _SMALL * half and _excess(few, found) <= found.gap
+    return spread < _SMALL * half and _excess(spec, mass, found) <= found.gap
 
 
-def _excess(few: Problem, found: Certificate) -> float:
+def _excess(spec: TruncatedSpec, mass: Array, found: Certificate) -> float:
     """By how much the best constant is worse than what was found."""
-    best = solve(few, Decomposed(), tol=1e-12, max_iter=100)
+    best = solve(_of_classes(spec, mass), Decomposed(), tol=1e-12, max_iter=100)
     return best.certificate.primal - found.primal
 
 

@@ -1004,7 +1004,8 @@ def test_parameters_are_those_of_the_design():
     [
         ({"C": 0.0}, "C must be a finite number > 0"),
         ({"C": -1.0}, "C must be"),
-        ({"C": np.inf}, "C must be"),
+        ({"C": -np.inf}, "C must be"),
+        ({"C": 1e200}, r"C must be between 1e-50 and 1e\+50"),
         ({"C": "1"}, "C must be"),
         ({"n_bounds": 0}, "n_bounds must be an integer >= 1"),
         ({"n_bounds": 2.5}, "n_bounds must be"),

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from grayzone.numerics.checks import (
+    HEAVIEST,
     Floats,
     as_amounts,
     as_labels,
@@ -27,6 +28,7 @@ from grayzone.numerics.checks import (
     listed,
 )
 
+_DEAREST = 1e250  # mean cost of which a sum over many rows is still a double
 Costs = Any  # None, "balanced", a mapping {label: cost} or a K x K array
 
 
@@ -279,15 +281,25 @@ def cost_unit(matrix: Floats, prior: ArrayLike | None = None) -> float:
         )
     if np.all(differences == largest):
         return largest
-    shares = np.full(len(matrix), 1.0 / len(matrix)) if prior is None else as_numpy(prior)
     # relative to the largest, so that no sum overflows
-    unit = largest * float(shares @ (differences / largest))
-    if not (unit > 0.0 and np.all(np.isfinite(differences / unit))):
+    shares = np.full(len(matrix), 1.0 / len(matrix)) if prior is None else as_numpy(prior)
+    return largest * float(shares @ (differences / largest))
+
+
+def savings(costs: Floats, unit: float) -> Floats:
+    """Return what actions (K, A) save against the dearest one, in a unit of their costs."""
+    if not 1.0 / _DEAREST <= unit <= _DEAREST:
         raise ValueError(
-            "These costs are too far apart: those of the rows are nothing beside the largest; got "
-            f"cost[true, predicted] = {matrix.tolist()}."
+            f"Errors must cost between {1.0 / _DEAREST:g} and {_DEAREST:g} on average; got costs "
+            f"of {unit:g}. Give them in another unit."
         )
-    return unit
+    most = float(costs.max()) / unit
+    if most > HEAVIEST:
+        raise ValueError(
+            f"costs and reject_cost are too far apart: the largest is {most:.3g} times what errors "
+            f"cost on average; at most {HEAVIEST:g} times can be trained for."
+        )
+    return (costs.max(axis=1, keepdims=True) - costs) / unit
 
 
 def stakes(matrix: Floats) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from grayzone.estimators._callbacks import (
 )
 from grayzone.estimators.minimax import INSTEAD_OF_BLOCKS, MinimaxClassifier, check_two_rows_each
 from grayzone.numerics.checks import (
+    HEAVIEST,
     Floats,
     all_or_nothing,
     check_choice,
@@ -40,6 +41,7 @@ _RIDGE = 1e-10  # on the variance of a basis, relative to its mean square
 _WIDEST = 1e3  # upper bound of gamma, in units of 1 / variance
 _ENDLESS = 1e6  # m of a basis that tells nothing apart, for a search that knows no infinity
 _SEPARATED = 1e-7  # m at which nothing is left to gain
+_LARGEST_VALUE = 1e150  # of a basis, whose squares are doubles
 _WORTH_A_THREAD = 200_000  # entries of X
 _INSTEAD = "Give it a NumPy array, or use MinimaxProbabilityMachine."
 
@@ -214,7 +216,8 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         if isinstance(self.gamma, str):
             check_choice("gamma", self.gamma, ("features", "width"))
         else:
-            check_number("gamma", self.gamma, above=0.0)
+            if check_number("gamma", self.gamma, above=0.0) > HEAVIEST:
+                raise ValueError(f"gamma must be at most {HEAVIEST:g}; got {self.gamma!r}.")
         if not callable(self.basis):
             check_choice("basis", self.basis, ("gaussian", "poly", "tanh"))
         check_integer("degree", self.degree, least=1)
@@ -423,6 +426,7 @@ class _Greedy:
         found = [basis for part in split(chosen.size, part, worth=threads) for basis in part]
         return min(found, key=lambda basis: basis.plane.m)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _improved(self, row: int) -> _Basis:
         """Candidate of a row, its gamma improved by a few bounded quasi-Newton steps."""
         X, v = self.rows.X, self.rows.X[row]
@@ -447,6 +451,11 @@ class _Greedy:
                 m_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
             ).x
         values = self.family.value(D @ g)
+        if not np.all(np.abs(values) < _LARGEST_VALUE):
+            raise ValueError(
+                f"Values of basis={self.settings.basis!r} are above {_LARGEST_VALUE:g}: scale the "
+                "features, or lower gamma or the degree."
+            )
         return _Basis(self._plane(values)[0], row, np.broadcast_to(g * unit, d).copy(), values)
 
     def _directions(self, D: Array) -> tuple[Array, Array, Array]:

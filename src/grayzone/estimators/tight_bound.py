@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from math import isinf
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from grayzone.decision import action_labels
-from grayzone.decision.costs import cost_matrix, cost_unit, reject_costs
+from grayzone.decision.costs import cost_matrix, cost_unit, reject_costs, savings
 from grayzone.decision.limits import Target
 from grayzone.estimators._base import (
     NO_OPTIMUM,
@@ -339,11 +340,7 @@ class TightBoundLogisticRegression(
     def _specify(self, costs: Array) -> PolicySpec:
         n_actions = costs.shape[1]
         policy, penalty = policy_of(n_actions), 1.0 / (self.C * n_actions)
-        return PolicySpec(policy, self._rewards(costs), penalty, self.fit_intercept)
-
-    def _rewards(self, costs: Array) -> Array:
-        """Return what actions save (K, A), in the unit of the costs."""
-        return (costs.max(axis=1, keepdims=True) - costs) / self._unit
+        return PolicySpec(policy, savings(costs, self._unit), penalty, self.fit_intercept)
 
     def _directly(self) -> bool:
         """Whether J itself is descended, rather than bound by bound."""
@@ -381,7 +378,7 @@ class TightBoundLogisticRegression(
 
     def _warn(self, stopped: bool, endless: bool) -> None:
         """Warn where more bounds decide worse, and where the fit is not at its end, or has none."""
-        if endless and np.isinf(self.C):
+        if endless and isinf(self.C):
             warnings.warn(NO_OPTIMUM, ConvergenceWarning, stacklevel=FIT_DEPTH)
         one, every = getattr(self, "held_out_costs_", (0.0, 0.0))
         if every > one:
@@ -497,7 +494,7 @@ class TightBoundLogisticRegression(
             n_outputs = policy_of(costs.shape[1]).n_outputs
             coef = moved(np.zeros((n_outputs, self.n_features_in_ + 1)), like)
             self.n_iter_ = 0
-        self._online = OnlinePolicy.start(moved(self._rewards(costs), coef), coef)
+        self._online = OnlinePolicy.start(moved(savings(costs, self._unit), coef), coef)
 
     # ------------------------------------------------------------------------------------------
     # Decisions

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from grayzone.decision.costs import cost_matrix, cost_unit
+from grayzone.decision.costs import cost_matrix, cost_unit, savings
 from grayzone.estimators._html import FittedSummary
 from grayzone.numerics.backend import is_single
 from grayzone.numerics.checks import all_or_nothing, check_integer, check_number, check_weights
@@ -115,7 +115,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         codes: Array = np.searchsorted(classes, y)
         costs = cost_matrix(self.costs, classes, labelled.prior)
         # what a class costs, whatever it is taken for: soft targets would be more than weights
-        of_classes = costs.max(axis=1) / cost_unit(costs, labelled.prior)
+        of_classes = savings(costs, cost_unit(costs, labelled.prior)).max(axis=1)
         weight = check_weights(sample_weight, len(codes)) * of_classes[codes]
         self.classes_ = classes
         own = np.full(len(codes), 1.0 / len(classes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from math import isinf
 from typing import Any, Self
 
 import numpy as np
@@ -279,7 +280,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
             "start": start,
             "callback": self._listener(labelled, spec, report),
         }
-        if np.isinf(self.C):
+        if isinf(self.C):
             spec, solution = self._without_penalty(labelled, spec, options)
         elif ceilings is None:
             solution = minimise(labelled, spec, **options)
@@ -430,6 +431,9 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
 
     def _expose(self, labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> None:
         """Turn a solution into fitted attributes."""
+        xp = array_namespace(solution.coef)
+        if not bool(xp.all(xp.isfinite(solution.coef))):
+            raise FloatingPointError("coefficients are not finite")
         self.dual_gap_ = solution.certificate.relative
         for name in ("support_", "dual_coef_", "partition_"):
             self.__dict__.pop(name, None)

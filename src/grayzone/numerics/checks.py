@@ -26,7 +26,7 @@ from sklearn.utils.class_weight import compute_class_weight
 Array = Any  # an array of any library that follows the array API standard
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.floating[Any]]  # predictions: single or double precision
-# Values of X and inverse penalties, and weights, up to which sums of weighted squares are doubles.
+# Values of X, and weights and inverse penalties, up to which weighted sums of squares are doubles.
 LARGEST, HEAVIEST = 1e100, 1e50
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -35,7 +35,8 @@ Result = TypeVar("Result")
 def all_or_nothing(fit: Callable[Given, Result]) -> Callable[Given, Result]:
     """Make a fit that fails or is interrupted leave its estimator as it was.
 
-    What overflows on the way is no news; a model that is not finite is an error.
+    What overflows on the way is no news. A model that is not finite, and a system that cannot be
+    solved in double precision, are a matter of what was given.
     """
     unguarded: Callable[..., Any] = fit
 
@@ -47,9 +48,14 @@ def all_or_nothing(fit: Callable[Given, Result]) -> Callable[Given, Result]:
                 fitted = unguarded(self, *args, **kwargs)
             _check_finite(self)
             return fitted
-        except BaseException:
+        except BaseException as error:
             vars(self).clear()
             vars(self).update(before)
+            if isinstance(error, (FloatingPointError, np.linalg.LinAlgError)):
+                raise ValueError(
+                    f"This fit takes numbers that double precision does not have ({error}). Scale "
+                    "the features; weights, costs and C should not be far apart."
+                ) from error
             raise
 
     return cast(Callable[Given, Result], guarded)
@@ -63,11 +69,7 @@ def _check_finite(estimator: Any) -> None:
             continue
         xp = array_namespace(values)
         if not bool(xp.all(xp.isfinite(values))):
-            raise ValueError(
-                f"The fit came to a {name} that is not finite: values on the way were beyond "
-                "floating-point numbers. Scale the features, and use weights, costs and kernel "
-                "parameters that are nearer to 1."
-            )
+            raise FloatingPointError(f"{name} is not finite")
 
 
 # ------------------------------------------------------------------------------------------
@@ -110,9 +112,9 @@ def check_penalty(name: str, value: Any, *, none: bool = False) -> float:
             "with a convex loss: others fit any labels ever closer, and have no optimum."
         )
     number = check_number(name, value, above=0.0)
-    if not 1.0 / LARGEST <= number <= LARGEST:
+    if not 1.0 / HEAVIEST <= number <= HEAVIEST:
         raise ValueError(
-            f"{name} must be between {1.0 / LARGEST:g} and {LARGEST:g}; got {value!r}."
+            f"{name} must be between {1.0 / HEAVIEST:g} and {HEAVIEST:g}; got {value!r}."
         )
     return number
 
@@ -187,6 +189,11 @@ def check_values(X: Array, place: str = "") -> None:
     xp = array_namespace(values)
     if values.dtype == xp.float32 or 0 in values.shape:  # which has none that large
         return
+    if isinstance(values, np.ndarray) and (values.flags.c_contiguous or values.flags.f_contiguous):
+        flat = values.ravel(order="K")
+        with np.errstate(over="ignore"):
+            if float(np.dot(flat, flat)) <= LARGEST**2:  # in one reading
+                return
     largest = max(float(xp.max(values)), -float(xp.min(values)))
     if largest > LARGEST:
         raise ValueError(

@@ -37,7 +37,7 @@ Array = Any
 _NUMPY = array_namespace(np.empty(0))
 NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
 # those whose values or distances may grow beyond all doubles, and the largest that may be squared
-_COMPUTED = ("linear", "poly", "rbf")
+_COMPUTED = ("linear", "poly", "rbf", "sigmoid", "laplacian")
 _LARGEST_VALUE = 1e150
 # Entries of a tile, which stay in the L2 cache between the product and the function.
 TILE_ROWS, TILE_COLUMNS = 256, 1024
@@ -144,12 +144,11 @@ class Kernel:
         )
 
     def _largest_log(self, square: float) -> float:
-        """Logarithm of the largest value of rows whose squared norms are at most so large."""
+        """Logarithm of the largest number in the values of rows of at most such squared norms."""
         if self.name == "linear":
             return log(max(square, 1.0))
-        if self.name == "poly":
-            return self.degree * log(max(self.gamma * square + abs(self.coef0), 1.0))
-        return 0.0
+        inside = log(max(self.gamma * max(square, 1.0) + abs(self.coef0), 1.0))
+        return self.degree * inside if self.name == "poly" else inside
 
     def between(self, left: Array, right: Array, out: Array | None = None) -> Array:
         """Block of kernel values of a left and a right factor.
@@ -509,11 +508,11 @@ class Extent:
             low, high = (np.asarray(a.todense()).ravel() for a in (X.min(axis=0), X.max(axis=0)))
             mean = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() / n
             mostly = 2 * np.bincount(X.tocsr().indices, minlength=X.shape[1]) > n
-            return cls(low, high, np.where(mostly, mean, 0.0))
+            return cls(low, high, np.where(mostly, _coarse(mean, low, high), 0.0))
         xp = _place(X)[0]
         low, high, total = xp.min(X, axis=0), xp.max(X, axis=0), xp.sum(X, axis=0, dtype=xp.float64)
         low, high, total = (as_numpy(a).astype(np.float64) for a in (low, high, total))
-        return cls(low, high, total / n)
+        return cls(low, high, _coarse(total / n, low, high))
 
     @classmethod
     def joined(cls, parts: list[tuple[int, Extent]]) -> Extent:
@@ -521,4 +520,16 @@ class Extent:
         counts = np.array([n for n, _ in parts], dtype=np.float64)
         low = np.min([part.low for _, part in parts], axis=0)
         high = np.max([part.high for _, part in parts], axis=0)
-        return cls(low, high, counts @ [part.centre for _, part in parts] / np.sum(counts))
+        centre = counts @ [part.centre for _, part in parts] / np.sum(counts)
+        return cls(low, high, _coarse(centre, low, high))
+
+
+def _coarse(centre: Array, low: Array, high: Array) -> Array:
+    """Centre on a grid of about a hundredth of the range: the order of a sum does not show in it.
+
+    Differences from such a number are exact for most values.
+    """
+    spread = high - low
+    fine = spread > 1e-290
+    grid = np.exp2(np.ceil(np.log2(np.where(fine, spread, 1.0))) - 7.0)
+    return np.where(fine, np.round(centre / grid) * grid, low)

@@ -58,6 +58,8 @@ SMALL_KERNEL = 250
 _POLISH = 3
 
 
+# the loop looks at what comes out, and says where it is not finite
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def minimise(
     labelled: Labelled,
     spec: TruncatedSpec,

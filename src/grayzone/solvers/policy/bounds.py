@@ -155,7 +155,7 @@ def _lbfgs(
         options={
             "maxiter": 10 * problem.max_iter,
             "maxcor": _MEMORY,
-            "ftol": accuracy * 1e-2,
+            "ftol": min(accuracy, 1.0) * 1e-2,
             "gtol": accuracy,
         },
     )

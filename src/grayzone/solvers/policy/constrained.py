@@ -184,7 +184,7 @@ def _smallest(
     none.
     """
     search = _Search(solved, close, now)
-    place, step = float(np.log(multiplier)), _FIRST_STEP
+    place, step = float(np.log(max(multiplier, 1e-300))), _FIRST_STEP
     while step < _LARGEST_STEP and search.room(place) != 0.0:
         other = place - step if search.room(place) > 0.0 else place + step
         if search.room(place) * search.room(other) <= 0.0:

@@ -366,13 +366,7 @@ class TightBoundLogisticRegression(
     def _expose(self, solution: PolicyFit, like: Array) -> None:
         for name, value in self._coefficients(solution.coef, like).items():
             setattr(self, name, value)
-        path = self._unit * np.array(solution.path)
-        if not np.all(np.isfinite(path)):
-            raise ValueError(
-                f"Sums of costs overflow: the dearest error costs {self._unit:g}. Give costs in a "
-                "larger unit: it does not matter to the model."
-            )
-        self.expected_error_path_ = moved(path, like)
+        self.expected_error_path_ = moved(self._unit * np.array(solution.path), like)
         self.promised_decrease_ = solution.residual
         self.n_iter_ = len(solution.path)
 

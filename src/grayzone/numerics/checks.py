@@ -35,8 +35,8 @@ Result = TypeVar("Result")
 def all_or_nothing(fit: Callable[Given, Result]) -> Callable[Given, Result]:
     """Make a fit that fails or is interrupted leave its estimator as it was.
 
-    What overflows on the way is no news: a model that is not finite is an error, and so is a system
-    that cannot be solved in double precision.
+    What overflows on the way is no news. A model that is not finite, and a system that cannot be
+    solved in double precision, are a matter of what was given.
     """
     unguarded: Callable[..., Any] = fit
 
@@ -69,11 +69,7 @@ def _check_finite(estimator: Any) -> None:
             continue
         xp = array_namespace(values)
         if not bool(xp.all(xp.isfinite(values))):
-            raise ValueError(
-                f"The fit came to a {name} that is not finite: values on the way were beyond "
-                "floating-point numbers. Scale the features, and use weights, costs and kernel "
-                "parameters that are nearer to 1."
-            )
+            raise FloatingPointError(f"{name} is not finite")
 
 
 # ------------------------------------------------------------------------------------------

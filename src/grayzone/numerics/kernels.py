@@ -43,8 +43,8 @@ _LARGEST_VALUE = 1e150
 TILE_ROWS, TILE_COLUMNS = 256, 1024
 # Entries of a tile on a device, where what counts is the number of calls.
 _DEVICE_TILE = 2**27
-# Reach of kernels from which on rounding takes half of the digits of distances, in single and in
-# double precision: then they are clipped.
+# Reach of kernels from which on rounding takes half of the digits of distances: in single precision
+# they are then clipped, in double precision differences are squared instead.
 _CLIPPED_FROM = tuple(float(np.finfo(kind).eps) ** -0.5 for kind in (np.float32, np.float64))
 # Variance of equal values, relative to their square: what rounding makes of them.
 _ROUNDING = 1e-13
@@ -100,6 +100,8 @@ class Kernel:
 
     def right(self, X: Array, dtype: Any = np.float64) -> Array:
         """Right factor of rows of X; of a precomputed kernel, the numbers of its columns."""
+        if self._is_far:
+            return self._scaled(X, sqrt(self.gamma), np.float64)
         if self.name == "rbf":
             X = X if self.centre is None else _less(X, self.centre)
             drop = -self.gamma * _row_squares(X)
@@ -114,7 +116,7 @@ class Kernel:
 
     def flipped(self, right: Array) -> Array:
         """Left factor of the rows that have this right one."""
-        if self.name == "rbf":
+        if self.name == "rbf" and not self._is_far:
             return _last_two_exchanged(right)
         if self.name in ("poly", "sigmoid"):
             scaled = self._scaled(right[:, : right.shape[1] - 1], self.gamma, right.dtype)
@@ -163,6 +165,8 @@ class Kernel:
             block = _city_block(left, right)
             block *= -self.gamma
             block = _applied("exp", block)
+        elif self._is_far:
+            block = _applied("exp", -_squared_distances(left, right))
         else:
             return self._finish(_product(left, right, out))
         if out is None:
@@ -180,13 +184,20 @@ class Kernel:
             block **= self.degree
         return block
 
+    @property
+    def _is_far(self) -> bool:
+        """Whether sums of squares would keep too few digits of distances, also in double precision.
+
+        Differences keep them, at the price of a slower loop.
+        """
+        return self.name == "rbf" and self.reach > _CLIPPED_FROM[1]
+
     def _clipped(self, block: Array) -> Array:
         """Negative distances, none above zero: rounding may lift them where it takes many digits.
 
         That is a pass over the block, which few kernels need.
         """
-        single = self.reach > _CLIPPED_FROM[0] and str(block.dtype).endswith("float32")
-        if not (single or self.reach > _CLIPPED_FROM[1]):
+        if self.reach <= _CLIPPED_FROM[0] or not str(block.dtype).endswith("float32"):
             return block
         if isinstance(block, np.ndarray):
             return np.minimum(block, 0.0, out=block)
@@ -382,6 +393,16 @@ def _city_block(left: Array, right: Array) -> Array:
     # a feature at a time: all at once would take n times m times d numbers
     xp = array_namespace(left)
     return sum(xp.abs(left[:, j, None] - right[None, :, j]) for j in range(left.shape[1]))
+
+
+def _squared_distances(left: Array, right: Array) -> Array:
+    """Sums of squared differences, which are exact where rows are close, wherever they are."""
+    if sp.issparse(left):
+        left, right = left.toarray(), right.toarray()
+    if isinstance(left, np.ndarray):
+        return cdist(left, right, "sqeuclidean")
+    xp = array_namespace(left)
+    return sum(xp.square(left[:, j, None] - right[None, :, j]) for j in range(left.shape[1]))
 
 
 def _short_indices(X: Array) -> Array:

@@ -225,6 +225,8 @@ def scaled(K: Array, root: Array, penalty: float) -> Array:
 
 def _add_diagonal(B: Array, value: float) -> None:
     xp, m = array_namespace(B), B.shape[0]
+    if m == 0:
+        return
     # a penalty below the rounding errors of the values would leave no factor
     rounding = _ROUNDING * m * float(xp.max(xp.abs(xp.linalg.diagonal(B))))
     value = max(value, rounding)

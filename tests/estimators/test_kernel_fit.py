@@ -406,6 +406,7 @@ def test_zero_kernel_is_a_constant(n):
     np.testing.assert_allclose(estimator.predict_proba(np.zeros((3, n)))[:, 1], 0.25, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:The fitted model is a constant")
 @SIZES
 @pytest.mark.parametrize("zone", [None, (0.0, 0.7), (0.3, 1.0), 1.0])
 @pytest.mark.parametrize("C", [1e-3, 1.0])

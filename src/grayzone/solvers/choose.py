@@ -56,6 +56,8 @@ _SMALL = 5_000_000
 SMALL_KERNEL = 250
 # Steps more that take a small fit to rounding level.
 _POLISH = 3
+# Steps to a tolerance finer than what is asked for.
+_FINER = 20
 
 
 # the loop looks at what comes out, and says where it is not finite
@@ -265,7 +267,9 @@ def _with_kernel(
         return solve(problem, ActiveSet(), start=start, **options)
 
     def linear(part: Problem, start: Array | None, tol: float) -> Solution:
-        return _linear(part, name, start, seed=seed, **{**options, "tol": tol})
+        # a tolerance finer than what is asked for is reached in a few steps, or not at all
+        most = options["max_iter"] if tol >= options["tol"] else min(_FINER, options["max_iter"])
+        return _linear(part, name, start, seed=seed, **{**options, "tol": tol, "max_iter": most})
 
     few = MAX_FACTORISED
     if name == "auto" and problem.n_outputs == 1:

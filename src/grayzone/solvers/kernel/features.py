@@ -139,27 +139,32 @@ def solve_for_duals(
     that rounding errors of the duals show. Then smaller coefficients of the same rows may span the
     function that was found, if it was found in ``features``.
     """
-    n_iter, before, status = 0, np.inf, Status.STALLED
-    for finer in (1.0, 1e-2, 1e-4, 1e-6):
-        linear = minimise(start, finer * tol)
-        start, n_iter = linear.coef, n_iter + linear.n_iter
-        spanned = _spanned_by_duals(problem, linear)
+    linear = minimise(start, tol)
+    spanned, n_iter, status = _spanned_by_duals(problem, linear), linear.n_iter, linear.status
+    for finer in (1e-2, 1e-4, 1e-6):
         if spanned.certificate.relative <= tol:
             return replace(spanned, status=Status.CONVERGED, n_iter=n_iter)
         if linear.status is not Status.CONVERGED:
-            status = linear.status
             break
-        if not spanned.certificate.gap <= 0.5 * before:
-            status = Status.ROUNDED
+        trial = minimise(linear.coef, finer * tol)
+        n_iter += trial.n_iter
+        after = _spanned_by_duals(problem, trial)
+        better = after.certificate.gap <= 0.5 * spanned.certificate.gap
+        status = trial.status if better else Status.ROUNDED
+        if after.certificate.gap < spanned.certificate.gap:
+            spanned, linear = after, trial
+        if not better:
             break
-        before = spanned.certificate.gap
     if features is not None:
         other = _spanned_by_support(problem, features, linear)
         # of a fit that was cut short the duals are kept, unless they span something much worse
         much = 0.1 if status in (Status.MAX_ITER, Status.STOPPED) else 1.0
         small = spanned.certificate.gap * much < other.certificate.gap
         spanned = spanned if small else other
-        status = Status.CONVERGED if spanned.certificate.relative <= tol else status
+    if spanned.certificate.relative <= tol:
+        status = Status.CONVERGED
+    elif status is Status.CONVERGED:
+        status = Status.ROUNDED
     return replace(spanned, status=status, n_iter=n_iter)
 
 

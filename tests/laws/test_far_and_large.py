@@ -132,11 +132,12 @@ def test_sparse_rows_stay_sparse():
     np.testing.assert_allclose(kernel(rows, rows), kernel(rows.toarray(), rows.toarray()))
 
 
-@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e6 + 0.1, 1e15 / 3])
-def test_constant_columns_have_no_distances(value):
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 125.7302210933933, 1e6 + 0.1, 1e15 / 3])
+@pytest.mark.parametrize("shape", [(10, 1), (40, 3)])
+def test_constant_columns_have_no_distances(value, shape):
     model = MinimaxProbabilityMachine(kernel="rbf", random_state=0)
     with pytest.warns(UserWarning, match="The classes have the same mean"):
-        model.fit(np.full((40, 3), value), np.arange(40) % 2)
+        model.fit(np.full(shape, value), np.arange(shape[0]) % 2)
     assert model.accuracy_bound_ == 0.0
     assert model._kernel.gamma == 1.0
 
@@ -186,6 +187,14 @@ def test_weights_of_any_size_are_fitted_or_refused(model, size):
 def test_weights_far_apart_are_fitted_or_refused(model, size, whom):
     weight = np.ones(len(Y))
     weight[{"a row": np.arange(3, 4), "a class": Y == 1}[whom]] = size
+    same_or_refused(model, X, Y, weight)
+
+
+@pytest.mark.parametrize("selection", ["one-step", "power"])
+@pytest.mark.parametrize("seed", range(2))
+def test_import_points_of_wild_weights(selection, seed):
+    weight = 10.0 ** np.random.default_rng(seed).uniform(-49.0, 49.0, size=len(Y))
+    model = ImportVectorMachine(selection=selection, max_import_points=5)
     same_or_refused(model, X, Y, weight)
 
 

@@ -319,6 +319,7 @@ class Growth:
         places, power = scores.places, scores.power
         if chosen is not None:
             places, power = xp.take(places, chosen), xp.take(power, chosen)
+        values = xp.where(xp.isnan(values), xp.inf, values)
         best = float(xp.min(values))
         # what is left of a nearly spanned column has few digits, and so has what it gains
         diagonal = xp.abs(xp.take(basis.pool.diagonal, places))

@@ -135,7 +135,9 @@ class Scores:
     def gains(self) -> Array:
         """What each candidate promises, -inf for those that add nothing: |slope|^2 / power."""
         xp = array_namespace(self.slope)
-        gain = xp.sum(self.slope**2, axis=1) / xp.clip(self.power, min=1e-300)
+        # of others, which have none left, the power is no divisor
+        power = xp.where(self.eligible, self.power, xp.ones_like(self.power))
+        gain = xp.sum(self.slope**2, axis=1) / xp.clip(power, min=1e-300)
         return xp.where(self.eligible, gain, -xp.inf)
 
     def deflate(

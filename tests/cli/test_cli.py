@@ -809,6 +809,19 @@ def test_files_that_are_no_table(here, case):
     assert len(err) < 500
 
 
+def test_whatever_a_damaged_table_makes_its_reader_say_is_one_line(here, monkeypatch):
+    """Found by hostile tables: an error of Arrow that is of none of its usual kinds."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    def failing(path):
+        raise pa.ArrowException("Unknown error: Wrapping failed")
+
+    path = write(make(), "t.parquet")
+    monkeypatch.setattr(pyarrow.parquet, "read_table", failing)
+    fails("train", path, "--target", "y", match="is no parquet file, or is damaged: Unknown error")
+
+
 def test_places_that_are_no_file(here):
     Path("folder.csv").mkdir()
     fails("train", "folder.csv", "--target", "y", match="is a folder; expected a file")

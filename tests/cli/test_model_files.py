@@ -257,6 +257,18 @@ def test_models_that_cannot_decide_are_refused_on_loading(name, value):
     refused("is damaged")
 
 
+def test_damage_that_shows_in_some_rows_alone_is_one_sentence():
+    """Found by changed files: features that are infinite where a certain word is."""
+    held = saved(kind="mixed")
+    for words in fitted(held, "TfidfVectorizer", "vocabulary_"):
+        # no word of the rows that a model is tried on
+        words._tfidf.idf_[words.vocabulary_["rem"]] = np.inf
+    forge(held, FILE)
+    model = grayzone.load_model(FILE)
+    with pytest.raises(UserError, match=r"cannot decide on this table, it is damaged: .*infinity"):
+        model.decide(small_table("mixed"))
+
+
 # The note
 
 

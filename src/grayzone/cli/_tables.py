@@ -147,7 +147,7 @@ def _read_binary(path: Path, suffix: str) -> Table:
         unnamed = [name for name in arrow.column_names if name.startswith("__index_level_")]
         # as in a text file: a named index of pandas is a column, one without a name is none
         return arrow.drop_columns(unnamed).to_pandas(ignore_metadata=True)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+    except (pa.ArrowException, ValueError, OSError) as error:
         raise UserError(f"{path} is no {suffix[1:]} file, or is damaged: {_line(error)}") from error
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -83,13 +85,14 @@ class DecisionModel:
     def _features(self, table: Table) -> Any:
         """What the classifier sees of a table."""
         X = self.schema.apply(table)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _one_sentence():
             # categories that a model has not seen are none of the known: no reason to warn
             warnings.simplefilter("ignore", UserWarning)
             return self.estimator[:-1].transform(X)
 
     def _proba(self, features: Any) -> Array:
-        proba = np.asarray(self.estimator[-1].predict_proba(features), dtype=np.float64)
+        with _one_sentence():
+            proba = np.asarray(self.estimator[-1].predict_proba(features), dtype=np.float64)
         wide = proba.ndim == 2 and proba.shape[1] == len(self.stakes.classes)
         if not wide or not (proba >= 0.0).all() or not np.allclose(proba.sum(axis=1), 1.0):
             raise UserError("The model gives no probabilities for this table: it is damaged.")
@@ -100,7 +103,8 @@ class DecisionModel:
             p = self._proba(features) if proba is None else proba
             places = (p[:, 1] >= self.cut).astype(np.intp)
         else:
-            places = np.asarray(self.estimator[-1].predict(features), dtype=np.intp)
+            with _one_sentence():
+                places = np.asarray(self.estimator[-1].predict(features), dtype=np.intp)
         # -1, the last one, is undecided
         labels = np.array([*self.stakes.classes, UNDECIDED], dtype=object)
         if not np.isin(places, np.arange(-1, len(self.stakes.classes))).all():
@@ -184,6 +188,18 @@ class DecisionModel:
         except UserError as error:  # of the made-up table, which no user knows
             raise ValueError(str(error)) from error
         return model
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Say what a damaged model makes of a table whose columns are as they should be."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(
+            f"The model cannot decide on this table, it is damaged: {reason}"
+        ) from error
 
 
 def _file(path: Path) -> Path:

@@ -13,6 +13,8 @@ from grayzone.solvers.certificate import Certificate, Certified
 
 Array = Any
 
+# Certificates without a smaller gap after which there will be none.
+_PATIENCE = 50
 # Relative gap at which nothing is left to gain.
 _ROUNDING = 1e-15
 # Relative gap up to which an end above the tolerance may be silent.
@@ -128,7 +130,7 @@ def solve(
     records: list[Record] = []
     state = solver.init(problem, start)
     best: Certified | None = None
-    status, iteration = Status.MAX_ITER, 0
+    status, iteration, since = Status.MAX_ITER, 0, 0
     for iteration in range(1, max_iter + 1):
         try:
             state = solver.step(problem, state, tol)
@@ -146,14 +148,15 @@ def solve(
         records.append(_record(iteration, point, began))
         stop = callback is not None and bool(callback(records[-1]))
         improved = best is None or found.gap < 0.1 * best.certificate.gap
-        best = point if best is None or found.gap < best.certificate.gap else best
+        since = 0 if best is None or found.gap < best.certificate.gap else since + 1
+        best = point if best is None or since == 0 else best
         if best.certificate.relative <= tol:
             status = Status.CONVERGED
             done = polish == 0 or not improved or state.stalled or found.relative <= _ROUNDING
             if done or stop:
                 break
             polish -= 1
-        elif state.stalled or stop:
+        elif state.stalled or stop or since > _PATIENCE:
             status = Status.STOPPED if stop else Status.STALLED
             break
     best = best or state.certified(problem, tol, last=True)

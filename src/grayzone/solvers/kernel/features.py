@@ -153,9 +153,12 @@ def solve_for_duals(
             status = Status.ROUNDED
             break
         before = spanned.certificate.gap
-    if features is not None and status not in (Status.MAX_ITER, Status.STOPPED):
+    if features is not None:
         other = _spanned_by_support(problem, features, linear)
-        spanned = spanned if spanned.certificate.gap < other.certificate.gap else other
+        # of a fit that was cut short the duals are kept, unless they span something much worse
+        much = 0.1 if status in (Status.MAX_ITER, Status.STOPPED) else 1.0
+        small = spanned.certificate.gap * much < other.certificate.gap
+        spanned = spanned if small else other
         status = Status.CONVERGED if spanned.certificate.relative <= tol else status
     return replace(spanned, status=status, n_iter=n_iter)
 

@@ -27,6 +27,8 @@ Array = Any
 
 # Standard deviation of scores, in half-widths of the zone, of a constant and of what may be one.
 _FLAT, _SMALL = 1e-3, 0.1
+# Coefficients from which on a certificate is not taken at its word.
+_WILD = 1e10
 
 
 def _of_classes(spec: TruncatedSpec, mass: Array) -> Problem:
@@ -66,11 +68,19 @@ def no_worse(
     solution : Solution
         With the status of the one that was found.
     """
-    found = solution.certificate
-    if found.relative <= tol:
+    xp, found = array_namespace(solution.coef), solution.certificate
+    wild = not float(xp.max(xp.abs(solution.coef))) <= _WILD
+    if found.relative <= tol and not wild:
         return solution
     few = _of_classes(spec, labelled.mass * labelled.factors)
-    constant = array_namespace(solution.coef).zeros_like(solution.coef)
+    # no loss is below its floor: a bound that knows of no rounding
+    bound = float(few.weight @ softplus(few.loss.floor))
+    if wild:  # scores that were carried along may be those of another point
+        value = problem.value(solution.coef)
+        if not value <= found.primal * (1.0 + max(tol, MOST_SILENT)):
+            found = Certificate(value, max(0.0, value - bound), found.duals)
+            solution = replace(solution, certificate=found, scores=None, status=Status.ROUNDED)
+    constant = xp.zeros_like(solution.coef)
     if spec.fit_intercept:
         best = solve(few, Decomposed(), tol=1e-12, max_iter=100).coef[:, -1]
         constant[:, -1] = moved(best, constant)
@@ -81,11 +91,8 @@ def no_worse(
             coef, least = other, value
     if coef is None:
         return solution
-    # no loss is below its floor: a bound that knows of no rounding
-    gap = max(0.0, least - float(few.weight @ softplus(few.loss.floor)))
-    return replace(
-        solution, coef=coef, certificate=Certificate(least, gap, found.duals), scores=None
-    )
+    certificate = Certificate(least, max(0.0, least - bound), found.duals)
+    return replace(solution, coef=coef, certificate=certificate, scores=None)
 
 
 def is_constant(labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from carriers import CARRIERS
+from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
@@ -298,3 +299,48 @@ def test_a_zone_has_an_optimum_without_a_penalty():
 def test_import_points_need_a_penalty():
     with pytest.raises(ValueError, match=r"got inf\. No penalty at all is for linear models"):
         ImportVectorMachine(C=np.inf).fit(X, Y)
+
+
+def test_rows_that_are_far_apart_are_themselves():
+    """A row has a distance of zero from itself, whatever is lost of the distance from others."""
+    far = np.array([[0.0], [1e8], [1e8 + 1e-4], [-3e8]])
+    kernel = resolve_kernel("rbf", 1e8, 3, 0.0, far)
+    expected = np.exp(-1e8 * (far - far.T) ** 2)
+    for rows in (far, sp.csr_array(far)):
+        np.testing.assert_allclose(kernel(rows, rows), expected, rtol=1e-12, atol=0.0)
+
+
+def test_a_wide_kernel_is_no_worse_than_svc():
+    """Found by fuzzing: columns of different scales and a large gamma; the optimum was missed."""
+    rows = np.array([[1e8 * k] for k in range(5)] * 2) + np.repeat([0.0, 1.0], 5)[:, None]
+    y = np.arange(10) % 2
+    model = TruncatedLogisticRegression(kernel="rbf", gamma=1e8, C=10.0).fit(rows, y)
+    # every row is alone, and taken to the floor of its loss
+    assert model.objective_ == pytest.approx(10 * (np.log1p(np.exp(-1.0)) + 0.05), rel=1e-6)
+    assert model.score(rows, y) == 1.0
+
+
+def test_an_outlier_does_not_carry_the_scores_away():
+    """Found by fuzzing: the solver's scores were those of other coefficients than it returned."""
+    rows = np.array([1e30, 1.01e8 + 2, 1.01e8 + 1, 1.01e8 + 2, 1.01e8 + 1, 1.01e8 + 2])[:, None]
+    y = np.array([0, 1, 0, 1, 0, 1])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = TruncatedLogisticRegression(C=1e6, solver="primal").fit(rows, y)
+    score = np.where(y == 1, 1.0, -1.0) * model.decision_function(rows)
+    own = np.sum(np.logaddexp(0.0, -np.minimum(score, 1.0))) + 0.5e-6 * np.sum(model.coef_**2)
+    assert own <= 1.001 * 6 * np.log(2) or any(
+        issubclass(w.category, ConvergenceWarning) for w in told
+    )
+    assert own == pytest.approx(model.objective_, rel=1e-3)
+
+
+def test_tensors_whose_rows_are_all_certain():
+    torch = pytest.importorskip("torch")
+    rows, y = torch.asarray([[0.0], [1.0], [2.0], [3.0]], dtype=torch.float64), [0, 0, 1, 1]
+    with config_context(array_api_dispatch=True):
+        model = TruncatedLogisticRegression(kernel="rbf", C=0.1, costs={0: 5, 1: 1})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a constant
+            model.fit(rows, torch.asarray(y))
+    assert bool(torch.all(torch.isfinite(model.dual_coef_)))

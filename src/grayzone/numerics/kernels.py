@@ -101,7 +101,7 @@ class Kernel:
     def right(self, X: Array, dtype: Any = np.float64) -> Array:
         """Right factor of rows of X; of a precomputed kernel, the numbers of its columns."""
         if self._is_far:
-            return self._scaled(X, sqrt(self.gamma), np.float64)
+            return _astype(X, np.float64)
         if self.name == "rbf":
             X = X if self.centre is None else _less(X, self.centre)
             drop = -self.gamma * _row_squares(X)
@@ -161,12 +161,10 @@ class Kernel:
             block = _place(left)[0].take(left, right, axis=1)
         elif callable(self.name):
             block = _called(self.name, left, right)
-        elif self.name == "laplacian":
-            block = _city_block(left, right)
+        elif self.name == "laplacian" or self._is_far:
+            block = (_squared_distances if self._is_far else _city_block)(left, right)
             block *= -self.gamma
             block = _applied("exp", block)
-        elif self._is_far:
-            block = _applied("exp", -_squared_distances(left, right))
         else:
             return self._finish(_product(left, right, out))
         if out is None:

@@ -212,12 +212,15 @@ def _no_worse(trial: Trial) -> None:
         reached = criterion.objective(scores, _square(model, scores))
         starts = {"a constant": criterion.constant(model.fit_intercept)}
         if case["estimator"].startswith("Truncated") and model.kernel != "linear":
-            K = kernel_matrix(model, X, criterion.weight)
+            K = kernel_matrix(model, X, trial.rows.weight)
             if not is_definite(K):
                 return  # there is no minimum
+            reached -= _rounding(model, K, criterion.C)
             best = support_vector_start(criterion, K, model.fit_intercept)
             starts["SVC's dual coefficients"] = best
-    allowed = WORSE + 1.01 * max(0.0, float(model.tol) - WARNED_GAP)
+    # a relative gap is one of the objective that was reached
+    loose = min(float(model.tol), 0.99) if model.tol > WARNED_GAP else 0.0
+    allowed = WORSE / (1.0 - loose)
     for name, value in starts.items():
         if np.isfinite(value) and not reached <= allowed * value + 1e-300:
             text = f"The objective is {reached:.6g}, that of {name} {value:.6g}."
@@ -231,6 +234,13 @@ def _square(model: Any, scores: Array) -> float:
     places = taken(model.support_ if hasattr(model, "support_") else model.import_points_)
     values = scores.reshape(len(scores), -1)[places] - taken(model.intercept_)
     return float(np.sum(taken(model.dual_coef_).T * values))
+
+
+def _rounding(model: Any, K: Array, C: float) -> float:
+    """Return what rounding errors may add to the penalty, as it is worked out here."""
+    size = np.zeros((len(K), 1))
+    size[taken(model.support_)] = np.abs(taken(model.dual_coef_)).sum(axis=0)[:, None]
+    return float(10.0 * np.finfo(float).eps * (size.T @ np.abs(K) @ size)[0, 0] / C)
 
 
 def _decides(trial: Trial) -> None:

@@ -75,9 +75,13 @@ def _class_weights(given: Any, classes: Array, codes: Array, weight: Array) -> A
     return masses.sum() / (len(classes) * np.where(masses > 0.0, masses, np.inf))
 
 
-def kernel_matrix(model: Any, X: Array, weight: Array) -> Array:
-    """Return the kernel values of all pairs of rows; distances from differences, slow and exact."""
+def kernel_matrix(model: Any, X: Array, weight: Array | None) -> Array:
+    """Return the kernel values of all pairs of rows; distances from differences, slow and exact.
+
+    Rows' own weights count in the width, those of classes do not.
+    """
     kernel, gamma = model.kernel, model.gamma
+    weight = np.ones(len(X)) if weight is None else weight.astype(np.float64)
     if callable(kernel):
         values = kernel(X, X)
         return values.toarray() if sp.issparse(values) else np.asarray(values)

@@ -138,7 +138,7 @@ class DecidingWrapper(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEs
 
     def _proba(self, X: Any, *, caller: str) -> Any:
         """Return class probabilities where decisions are made."""
-        return self._respond("predict_proba", X, caller=caller)
+        return checked_probabilities(self._respond("predict_proba", X, caller=caller), self)
 
     def _log_proba(self, X: Any) -> Any:
         return self._respond("predict_log_proba", X, caller="predict_log_proba")
@@ -204,6 +204,17 @@ class DecidingWrapper(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEs
             tags.classifier_tags = deepcopy(inner.classifier_tags)
             tags.classifier_tags.multi_label = False  # one decision per row
         return tags
+
+
+def checked_probabilities(proba: Any, wrapper: Any) -> Any:
+    """Check that a wrapped classifier's probabilities are numbers."""
+    xp = array_namespace(proba)
+    if not bool(xp.all(xp.isfinite(proba))):
+        raise ValueError(
+            f"{type(wrapper.estimator_).__name__} gives probabilities that are not finite for "
+            "these rows; are their values far beyond those of the fit?"
+        )
+    return proba
 
 
 def rows_of(values: Any, rows: NDArray[np.intp]) -> Any:

@@ -45,6 +45,8 @@ from grayzone.sources.open import open_rows
 
 Array = Any
 
+# Rows whose predictions are compared with what was certified, and by how much they may differ.
+_TRIED, _UNFAITHFUL = 100, 1e-3
 # What to do where the optimum is a constant.
 CONSTANT_HELP = (
     "If the threshold is not the one you decide by, say so with costs (costs='balanced' puts it at "
@@ -258,6 +260,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         with fit_progress(self, "iteration", **seen) as report:
             solution = self._fit_to(labelled, start, report)
         self._tell_unless_converged(solution)
+        self._tell_unless_faithful(labelled, solution)
         self._tell_if_constant(solution)
         return self
 
@@ -374,6 +377,29 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
             ConvergenceWarning,
             stacklevel=FIT_DEPTH,
         )
+
+    def _tell_unless_faithful(self, labelled: Labelled, solution: Solution) -> None:
+        """Warn where some rows' predictions are not the scores that were certified."""
+        if labelled.held is None or solution.scores is None or self.kernel == "precomputed":
+            return
+        places = np.unique(np.linspace(0, labelled.held.n_rows - 1, _TRIED, dtype=int))
+        some = moved(places, labelled.like)
+        xp = array_namespace(solution.scores)
+        certified = xp.take(solution.scores, some, axis=0)
+        rows = (
+            labelled.held.X[places]
+            if sp.issparse(labelled.held.X)
+            else xp.take(labelled.held.X, some, axis=0)
+        )
+        away = xp.abs(self._scores(rows, "predict") - certified) / (1.0 + xp.abs(certified))
+        if not float(xp.max(away)) <= _UNFAITHFUL:
+            warnings.warn(
+                "Predictions of the training rows are not the scores that the fit has certified: "
+                f"they differ by up to {float(xp.max(away)):.1e}, by rounding errors of large "
+                "values. Scale the features, or lower C or the degree of a polynomial kernel.",
+                ConvergenceWarning,
+                stacklevel=FIT_DEPTH,
+            )
 
     def _tell_if_constant(self, solution: Solution) -> None:
         if not solution.constant:

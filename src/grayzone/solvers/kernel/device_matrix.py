@@ -144,27 +144,33 @@ class KernelValues:
         ``often`` says that the system will be solved many times.
         """
         xp, m = array_namespace(root), root.shape[0]
-        whole = m == self.X.shape[0]
+        whole, definite = m == self.X.shape[0], self.kernel.is_definite
         if self.kept is None:
             X = self.X if whole else xp.take(self.X, places, axis=0)
-            return KernelSystem(_built(self.kernel, X, root, penalty), often)
+            return KernelSystem(_built(self.kernel, X, root, penalty), often, definite)
         K = self.kept if whole else self.between(places, places)
-        return KernelSystem(scaled(K, root, penalty), often)
+        return KernelSystem(scaled(K, root, penalty), often, definite)
 
 
 class KernelSystem:
     """The factor of a positive definite matrix, of which only the lower triangle is read.
 
-    The matrix is overwritten. Larger blocks are inverted if it is to be solved ``often``.
+    The matrix is overwritten. Larger blocks are inverted if it is to be solved ``often``. Where it
+    is known to be ``definite``, only rounding errors can leave it no factor.
     """
 
-    def __init__(self, matrix: Array, often: bool = False) -> None:
+    def __init__(self, matrix: Array, often: bool = False, definite: bool = False) -> None:
         self._size = _INVERTED_OFTEN if often else _INVERTED
         try:
             self._lower = _cholesky(matrix)
         except Exception as error:  # each array library raises its own here
             if "memory" in str(error).lower():
                 raise
+            if definite:
+                raise ValueError(
+                    "Rounding errors of large kernel values leave their matrix no Cholesky factor. "
+                    "Scale the features, or lower gamma, the degree or C."
+                ) from error
             raise indefinite("its matrix has no Cholesky factor") from error
         self._inverses = _diagonal_inverses(self._lower, self._size)
 

@@ -197,4 +197,9 @@ def _spanned_by_support(problem: Problem, features: Problem, linear: Solution) -
         coef[:, -1] = linear.coef[:, -1]
     scores = design.scores(coef)
     certificate = certify_duals(features, linear.coef, scores, duals)
+    # features that rounding has left out would not be paid for
+    unpaid = problem.penalty_value(coef, scores) - features.penalty_value(linear.coef, scores)
+    if not unpaid <= 0.0:
+        primal, gap = certificate.primal + unpaid, certificate.gap + unpaid
+        certificate = replace(certificate, primal=primal, gap=gap)
     return replace(linear, coef=coef, scores=scores, certificate=certificate, streamed=None)

@@ -185,7 +185,8 @@ class Bordered:
     def _border(self, used: Array, root: Array) -> KernelSystem:
         xp = array_namespace(root)
         part = xp.take(xp.take(self.left, used, axis=0), used, axis=1)
-        return KernelSystem(scaled(part, root, self.penalty))
+        # the system it borders has a factor: only rounding can leave this one without
+        return KernelSystem(scaled(part, root, self.penalty), definite=True)
 
 
 def scattered(values: Array, places: Array, n: int) -> Array:

@@ -983,6 +983,27 @@ def test_texts_some_of_which_are_numbers_are_the_same_in_every_batch(here):
     assert (got == whole["probability_yes"][batch.index[1:]]).all()
 
 
+def test_numbers_written_as_text_are_numbers(here):
+    """Found by hostile tables: they became numbers later, and an infinite one was no sentence."""
+    table = make()
+    texts = write(table.assign(a=table["a"].astype(str)), "t.parquet")
+    train(texts)
+    one, two = predict(texts), predict(table, output="two.csv")
+    pd.testing.assert_frame_equal(one, two, check_exact=True)
+    spoilt = table.assign(a=["inf", *table["a"].astype(str)[1:]])
+    match = "'a' should hold a number within .* row 1 has 'inf'"
+    fails("train", write(spoilt, "s.parquet"), "--target", "y", "--out", "new", match=match)
+
+
+def test_a_model_that_cannot_be_fitted_is_one_sentence(here, monkeypatch):
+    def failing(*_, **__):
+        raise ValueError("the data\nare odd")
+
+    monkeypatch.setattr(_search, "_evaluate", failing)
+    match = "logistic-regression cannot be fitted to this table: the data are odd"
+    fails("train", write(make()), "--target", "y", *FAST, match=match)
+
+
 def test_truths_written_as_text_are_numbers(here):
     table = make().assign(told=np.tile(["True", "False", "False"], 20))
     path = write(table, "t.parquet")

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -165,7 +166,7 @@ def arrays_changed(rng: Random, raw: bytes) -> bytes:
     try:
         values = np.load(io.BytesIO(parts[name]), allow_pickle=False)
         parts[name] = array(_other_array(rng, values))
-    except (ValueError, TypeError, OverflowError, EOFError, OSError):  # an earlier change, or this
+    except (ValueError, TypeError, OverflowError, EOFError, OSError, TokenError):  # by a change
         parts[name] = flipped(rng, parts[name]) if parts[name] else b"1"
     return _resealed(parts)
 

@@ -809,17 +809,22 @@ def test_files_that_are_no_table(here, case):
     assert len(err) < 500
 
 
-def test_whatever_a_damaged_table_makes_its_reader_say_is_one_line(here, monkeypatch):
-    """Found by hostile tables: an error of Arrow that is of none of its usual kinds."""
+def test_texts_that_are_beyond_the_end_of_a_damaged_table(here):
+    """Found by hostile tables: what lay behind in memory was taken for a text."""
     import pyarrow as pa
-    import pyarrow.parquet
+    from pyarrow import feather
 
-    def failing(path):
-        raise pa.ArrowException("Unknown error: Wrapping failed")
-
-    path = write(make(), "t.parquet")
-    monkeypatch.setattr(pyarrow.parquet, "read_table", failing)
-    fails("train", path, "--target", "y", match="is no parquet file, or is damaged: Unknown error")
+    words = [f"word{k:03}" for k in range(40)]
+    table = pa.table({"a": words, "y": ["no", "yes"] * 20})
+    feather.write_feather(table, "t.feather", compression="uncompressed")
+    raw = Path("t.feather").read_bytes()
+    places = np.arange(0, 41 * 7, 7, dtype=np.int32)
+    spoilt = places.copy()
+    spoilt[20] = 10_000
+    assert raw.count(places.tobytes()) == 1
+    Path("t.feather").write_bytes(raw.replace(places.tobytes(), spoilt.tobytes()))
+    match = "is no feather file, or is damaged"
+    fails("train", "t.feather", "--target", "y", match=match)
 
 
 def test_places_that_are_no_file(here):
@@ -976,6 +981,27 @@ def test_texts_some_of_which_are_numbers_are_the_same_in_every_batch(here):
     gap.loc[0, "code"] = None
     got = predict(gap)["probability_yes"].to_numpy()[1:]
     assert (got == whole["probability_yes"][batch.index[1:]]).all()
+
+
+def test_numbers_written_as_text_are_numbers(here):
+    """Found by hostile tables: they became numbers later, and an infinite one was no sentence."""
+    table = make()
+    texts = write(table.assign(a=table["a"].astype(str)), "t.parquet")
+    train(texts)
+    one, two = predict(texts), predict(table, output="two.csv")
+    pd.testing.assert_frame_equal(one, two, check_exact=True)
+    spoilt = table.assign(a=["inf", *table["a"].astype(str)[1:]])
+    match = "'a' should hold a number within .* row 1 has 'inf'"
+    fails("train", write(spoilt, "s.parquet"), "--target", "y", "--out", "new", match=match)
+
+
+def test_a_model_that_cannot_be_fitted_is_one_sentence(here, monkeypatch):
+    def failing(*_, **__):
+        raise ValueError("the data\nare odd")
+
+    monkeypatch.setattr(_search, "_evaluate", failing)
+    match = "logistic-regression cannot be fitted to this table: the data are odd"
+    fails("train", write(make()), "--target", "y", *FAST, match=match)
 
 
 def test_truths_written_as_text_are_numbers(here):

@@ -91,10 +91,13 @@ def _column(name: str, values: Any) -> Column:
     text = values.dropna().astype(str)
     if text.isin(list(_TRUTHS)).all() or pd.api.types.infer_dtype(values) == "decimal":
         return Column(name, NUMBER)
+    numbers = pd.to_numeric(text, errors="coerce").notna()
+    if numbers.all():  # as a text file would have it
+        return Column(name, NUMBER)
     for fmt in FORMATS:
         if _parses(text.iloc[:_SAMPLE], fmt) and _parses(text, fmt):
             return Column(name, DATE, fmt)
-    mixed = text.isin(list(_TRUTHS)) | pd.to_numeric(text, errors="coerce").notna()
+    mixed = text.isin(list(_TRUTHS)) | numbers
     return Column(name, TEXT, mixed=bool(mixed.any()))
 
 

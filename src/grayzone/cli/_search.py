@@ -100,9 +100,10 @@ def compare(
         try:
             outcomes.append(_evaluate(candidate, data, stakes, seed, limit, tell))
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            reason = " ".join(str(error).split())[:120]
             if len(names) == 1:
-                raise
-            outcomes.append(Outcome(candidate, f"it failed: {' '.join(str(error).split())[:120]}"))
+                raise UserError(f"{name} cannot be fitted to this table: {reason}") from error
+            outcomes.append(Outcome(candidate, f"it failed: {reason}"))
     able = [outcome for outcome in outcomes if not outcome.left_out]
     if not able:
         raise UserError("No model can do that: " + "; ".join(_reasons(outcomes)) + ".")

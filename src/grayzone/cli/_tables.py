@@ -143,6 +143,7 @@ def _read_binary(path: Path, suffix: str) -> Table:
         arrow = parquet.read_table(path) if suffix in (".parquet", ".pq") else None
         if arrow is None:
             arrow = _read_arrow(path, feather)
+        arrow.validate(full=True)  # places of texts are followed without a look
         _check_names(path, arrow.column_names)
         unnamed = [name for name in arrow.column_names if name.startswith("__index_level_")]
         # as in a text file: a named index of pandas is a column, one without a name is none

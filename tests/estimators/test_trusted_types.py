@@ -21,6 +21,9 @@ MODELS = {
     "import vectors, path": grayzone.ImportVectorMachineCV(Cs=[1.0, 10.0], cv=FOLDS),
     "minimax": grayzone.MinimaxProbabilityMachine(random_state=0),
     "minimax, kernel": grayzone.MinimaxProbabilityMachine(kernel="rbf", random_state=0),
+    "limits": grayzone.RateLimitClassifier(
+        LogisticRegression(), max_fpr=0.4, confidence=0.6, random_state=0
+    ),
     "sparse minimax": grayzone.SparseMinimaxProbabilityMachine(n_bases=3, random_state=0),
     "tight bound": grayzone.TightBoundLogisticRegression(),
     "tight bound, undecided": grayzone.TightBoundLogisticRegression(reject_cost=0.2),

@@ -83,7 +83,7 @@ def test_a_wrapper_decides_by_costs_beyond_single_precision():
     X = rng.normal(size=(30, 2)).astype(np.float32)
     y = (X[:, 0] > 0).astype(int)
     model = BayesDecisionClassifier(
-        TruncatedLogisticRegression(zone=2.0), costs={0: 1e300, 1: 1e300}, reject_cost=1e290
+        TruncatedLogisticRegression(zone=None), costs={0: 1e300, 1: 1e300}, reject_cost=1e290
     ).fit(X, y)
     assert set(model.predict(X).tolist()) <= {0, 1, -1}
 

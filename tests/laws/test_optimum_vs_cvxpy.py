@@ -17,6 +17,9 @@ from scipy.special import expit
 
 from grayzone import TruncatedLogisticRegression
 
+# some of the problems have no better solution, and say so
+pytestmark = pytest.mark.filterwarnings("ignore:The fitted model is a constant")
+
 pytest.importorskip("cvxpy")
 
 RELATIVE = 1e-8

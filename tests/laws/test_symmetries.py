@@ -14,6 +14,7 @@ DRAWN = {
     "import point search",
     "import points, held-out rows",
     "bounds, held-out rows",
+    "limits of any model",
 }
 ALL = [name for name in ESTIMATORS if name not in DRAWN]
 
@@ -30,7 +31,8 @@ def assert_same(estimator, one, other, but=()):
 
 
 def fit(estimator, X, y, weight=None, **parameters):
-    return clone(ESTIMATORS[estimator].model).set_params(**parameters).fit(X, y, weight)
+    case = ESTIMATORS[estimator]
+    return case.fit(clone(case.model).set_params(**parameters), (X, y, weight))
 
 
 @pytest.mark.parametrize("estimator", ALL)

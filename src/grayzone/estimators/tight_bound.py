@@ -201,7 +201,7 @@ class TightBoundLogisticRegression(
 
     coef_: Array
     _online: OnlinePolicy
-    _prior: Array | None
+    _prior: list[float] | None
     _unit: float
 
     def __init__(
@@ -319,7 +319,9 @@ class TightBoundLogisticRegression(
         if self.reject_cost is not None:
             self.actions_ = action_labels(classes, self.undecided_label)
             costs = np.column_stack([costs, reject_costs(self.reject_cost, classes)])
-        self._prior, self._unit = prior, cost_unit(self.cost_matrix_, prior)
+        # plain numbers: they stay on the host, wherever the data live
+        self._prior = None if prior is None else as_numpy(prior).tolist()
+        self._unit = cost_unit(self.cost_matrix_, prior)
         self._cut = 0.0
         move_decision(self, like)
         return costs

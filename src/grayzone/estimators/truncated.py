@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from math import isinf
 from typing import Any, Self
 
@@ -300,16 +301,14 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     def _without_penalty(
         self, labelled: Labelled, spec: TruncatedSpec, options: dict[str, Any]
     ) -> tuple[TruncatedSpec, Solution]:
-        """Solve for C = inf; warns where there is no optimum."""
+        """Solve for C = inf, where there may be no optimum."""
 
         def fit(spec: TruncatedSpec, start: Array | None) -> Solution:
             known = options["start"] if start is None else start
             return minimise(labelled, spec, **{**options, "start": known})
 
         spec, solution, found = without_penalty(fit, spec, labelled.n_features, self.tol)
-        if not found:
-            warnings.warn(NO_OPTIMUM, ConvergenceWarning, stacklevel=FIT_DEPTH + 1)
-        return spec, solution
+        return spec, solution if found else replace(solution, status=Status.NO_OPTIMUM)
 
     def _check_parameters(self) -> None:
         check_penalty("C", self.C, none=self.kernel == "linear" and self.loss == "truncated")
@@ -365,6 +364,9 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
 
     def _tell_unless_converged(self, solution: Solution) -> None:
         if solution.fine(self.tol):
+            return
+        if solution.status is Status.NO_OPTIMUM:
+            warnings.warn(NO_OPTIMUM, ConvergenceWarning, stacklevel=FIT_DEPTH)
             return
         advice = f"Scale the features, raise max_iter (now {self.max_iter}) or tol, or lower C."
         if solution.status is Status.ROUNDED:

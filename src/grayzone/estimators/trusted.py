@@ -7,6 +7,7 @@ _OWN = (
     "grayzone.estimators.import_vector.ImportVectorMachine",
     "grayzone.estimators.import_vector_cv.ImportVectorMachineCV",
     "grayzone.estimators.minimax.MinimaxProbabilityMachine",
+    "grayzone.estimators.rate_limit.RateLimitClassifier",
     "grayzone.estimators.sparse_minimax.Family",
     "grayzone.estimators.sparse_minimax.SparseMinimaxProbabilityMachine",
     "grayzone.estimators.tight_bound.TightBoundLogisticRegression",

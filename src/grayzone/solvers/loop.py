@@ -29,6 +29,7 @@ class Status(Enum):
     STALLED = "no step improves the objective any more: rounding errors or a very hard problem"
     STOPPED = "a callback asked to stop"
     ROUNDED = "rounding errors of the kernel values leave no smaller gap"
+    NO_OPTIMUM = "without a penalty there is no optimum"
     NOT_FINITE = "the objective is no longer finite: check the scale of the features"
 
 
@@ -68,6 +69,8 @@ class Solution:
 
         A gap somewhat above the tolerance does not where rounding or a callback set the limit.
         """
+        if self.status is Status.NO_OPTIMUM:
+            return False
         gap, limited = self.certificate.relative, (Status.MAX_ITER, Status.STALLED)
         silent = self.status not in (*limited, Status.NOT_FINITE)
         return gap <= tol or (silent and gap <= MOST_SILENT)
@@ -154,7 +157,7 @@ def solve(
             if done or stop:
                 break
             polish -= 1
-        elif state.stalled or stop or since > _PATIENCE:
+        elif state.stalled or stop or since > getattr(solver, "patience", _PATIENCE):
             status = Status.STOPPED if stop else Status.STALLED
             break
     best = best or state.certified(problem, tol, last=True)

@@ -30,6 +30,7 @@ from grayzone.sources.source import Sums
 Array = Any
 
 _WITH_KINKS = 1e-10  # duality gap, relative, where the loss has kinks
+_MOST_WITH_KINKS = 60  # steps: far more than a fit takes that rounding lets end
 MAX_STEPS = 200
 
 
@@ -94,7 +95,8 @@ class Minimum(NamedTuple):
 
 def minimise_with_kinks(spanned: Spanned, criterion: Criterion, start: Array) -> Minimum:
     """Minimise over the functions of a span."""
-    options: dict[str, Any] = {"tol": _WITH_KINKS, "max_iter": MAX_STEPS, "start": start}
+    options: dict[str, Any] = {"tol": _WITH_KINKS, "max_iter": _MOST_WITH_KINKS}
+    options["start"] = start
     rows = spanned.labelled.held
     if rows is not None and is_numpy_array(rows.weight):
         problem = criterion.on_span(rows, spanned.span.columns(rows))

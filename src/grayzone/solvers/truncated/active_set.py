@@ -47,7 +47,7 @@ class ActiveSet:
     """The strategy, for two classes."""
 
     # a step moves one row: the gap may wait for many of them
-    patience = 10_000
+    patience = 250
 
     def init(self, problem: Problem, start: Array | None) -> State:
         """Start from one row of each class, and all rows whose loss has no floor."""

@@ -320,8 +320,7 @@ def test_errors_are_the_same_and_leave_no_trace(kind, carrier, tmp_path):
         before = dict(vars(model))
         with form.context():
             given = bad.change(X, y[case.n_classes], weight)
-            given = form.fit_arguments(tmp_path, *given)
-            error = raised(lambda: case.fit(model, given))  # noqa: B023
+            error = raised(lambda: case.fit(model, form.fit_arguments(tmp_path, *given)))  # noqa: B023
         assert_says(error, bad.error, bad.match(carrier, model), estimator)
         assert vars(model) == before, estimator
 

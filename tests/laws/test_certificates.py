@@ -141,7 +141,7 @@ def test_more_classes_and_a_high_degree():
 # ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", list(Status))
+@pytest.mark.parametrize("status", [s for s in Status if s is not Status.NO_OPTIMUM])
 def test_a_large_gap_warns_whatever_the_status(status, monkeypatch):
     X, y = lognormal(0)
 

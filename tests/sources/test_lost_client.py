@@ -78,8 +78,8 @@ class Losing(DaskSource):
         return super().reduce(task)
 
     def act(self):
+        self.lost = time.monotonic()  # before: closing may take longer than its notice
         self.action()
-        self.lost = time.monotonic()
 
 
 # the scheduler, which all share, is killed last

@@ -136,11 +136,12 @@ def least_threshold(scores: Array, rate: float, error: float, of: str = "negativ
     --------
     >>> import numpy as np
     >>> from grayzone.decision.confidence import least_threshold
-    >>> round(least_threshold(np.arange(1000.0), rate=0.05, error=0.05), 6)
-    961.0
+    >>> least_threshold(np.arange(1000.0), rate=0.05, error=0.05)
+    961.5
     """
-    beyond = most_beyond(len(scores), rate, error, of)
-    return float(np.nextafter(np.sort(scores)[len(scores) - 1 - beyond], np.inf))
+    place = len(scores) - 1 - most_beyond(len(scores), rate, error, of)
+    ordered = np.sort(scores)
+    return _between(ordered[place], ordered[ordered > ordered[place]][:1], np.inf)
 
 
 def largest_threshold(scores: Array, rate: float, error: float, of: str = "positive rows") -> float:
@@ -164,11 +165,24 @@ def largest_threshold(scores: Array, rate: float, error: float, of: str = "posit
     --------
     >>> import numpy as np
     >>> from grayzone.decision.confidence import largest_threshold
-    >>> round(largest_threshold(np.arange(1000.0), rate=0.05, error=0.05), 6)
-    38.0
+    >>> largest_threshold(np.arange(1000.0), rate=0.05, error=0.05)
+    37.5
     """
-    beyond = most_beyond(len(scores), rate, error, of)
-    return float(np.nextafter(np.sort(scores)[beyond], -np.inf))
+    place = most_beyond(len(scores), rate, error, of)
+    ordered = np.sort(scores)
+    return _between(ordered[place], ordered[ordered < ordered[place]][-1:], -np.inf)
+
+
+def _between(score: float, neighbour: Array, towards: float) -> float:
+    """Return a threshold beyond a score: half way to its neighbour.
+
+    Where there is none, or none between them, it is the next number.
+    """
+    nearest = float(np.nextafter(score, towards))
+    if not len(neighbour):
+        return nearest
+    middle = 0.5 * float(score) + 0.5 * float(neighbour[0])
+    return middle if middle != score else nearest
 
 
 def precise_thresholds(

@@ -108,7 +108,10 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         """Scores (n, 1) or (n, K), for the public method of that name."""
         self._check_fitted()
         check_same_place(self, X, self.intercept_, method)
-        X = validated(self, X, reset=False, **self._accepted())
+        return self._scores_of(validated(self, X, reset=False, **self._accepted()))
+
+    def _scores_of(self, X: Array) -> Array:
+        """Scores of rows that are known to be good."""
         if "coef_" in vars(self):
             return linear_scores(X, self.coef_, self.intercept_)
         return checked_scores(self._kernel_scores(X))

@@ -393,7 +393,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
             if sp.issparse(labelled.held.X)
             else xp.take(labelled.held.X, some, axis=0)
         )
-        away = xp.abs(self._scores(rows, "predict") - certified) / (1.0 + xp.abs(certified))
+        away = xp.abs(self._scores_of(rows) - certified) / (1.0 + xp.abs(certified))
         if not float(xp.max(away)) <= _UNFAITHFUL:
             warnings.warn(
                 "Predictions of the training rows are not the scores that the fit has certified: "

@@ -64,7 +64,7 @@ def cluster():
             n_workers=1,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             worker_dashboard_address=None,
             silence_logs=50,
         )

@@ -29,7 +29,8 @@ def scheduler(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scheduler")
     file, log = folder / "scheduler.json", folder / "log"
     options = {
-        "scheduler": ["--port", "0", "--host", "127.0.0.1", "--no-dashboard"],
+        # any free port, as other tests have schedulers, too
+        "scheduler": ["--port", "0", "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"],
         "worker": ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60"],
     }
     # the worker has to find `slowly`

@@ -35,6 +35,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
+from grayzone.decision.limits import cut_between
+
 Array = Any
 
 # Sequences of tests for a precision, which begin at different numbers of rows.
@@ -141,7 +143,9 @@ def least_threshold(scores: Array, rate: float, error: float, of: str = "negativ
     """
     place = len(scores) - 1 - most_beyond(len(scores), rate, error, of)
     ordered = np.sort(scores)
-    return _between(ordered[place], ordered[ordered > ordered[place]][:1], np.inf)
+    above = np.min(ordered[ordered > ordered[place]], initial=np.inf)
+    # of neighbouring numbers the middle may be the lower one
+    return max(cut_between(float(above), ordered[place]), np.nextafter(ordered[place], np.inf))
 
 
 def largest_threshold(scores: Array, rate: float, error: float, of: str = "positive rows") -> float:
@@ -170,19 +174,8 @@ def largest_threshold(scores: Array, rate: float, error: float, of: str = "posit
     """
     place = most_beyond(len(scores), rate, error, of)
     ordered = np.sort(scores)
-    return _between(ordered[place], ordered[ordered < ordered[place]][-1:], -np.inf)
-
-
-def _between(score: float, neighbour: Array, towards: float) -> float:
-    """Return a threshold beyond a score: half way to its neighbour.
-
-    Where there is none, or none between them, it is the next number.
-    """
-    nearest = float(np.nextafter(score, towards))
-    if not len(neighbour):
-        return nearest
-    middle = 0.5 * float(score) + 0.5 * float(neighbour[0])
-    return middle if middle != score else nearest
+    below = np.max(ordered[ordered < ordered[place]], initial=-np.inf)
+    return cut_between(ordered[place], float(below))
 
 
 def precise_thresholds(

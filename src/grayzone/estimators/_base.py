@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace, is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
@@ -201,10 +201,16 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
 
 
 def rows_of(X: Array, rows: Array) -> Array:
-    """These rows of X, dense or sparse, of any library."""
-    if sp.issparse(X) or is_numpy_array(X):
-        return X[rows]
-    return array_namespace(X).take(X, rows, axis=0)
+    """Return some rows of an array of any library, a sparse matrix, a table or a list."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if isinstance(X, (list, tuple)):
+        return [X[k] for k in rows]
+    if is_array_api_obj(X) and not is_numpy_array(X):
+        return array_namespace(X).take(X, moved(rows, X), axis=0)
+    if sp.issparse(X):
+        X = X.tocsr()
+    return (X if hasattr(X, "__getitem__") else np.asarray(X))[rows]
 
 
 def linear_scores(X: Array, slopes: Array, intercept: Array) -> Array:

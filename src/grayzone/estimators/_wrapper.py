@@ -7,7 +7,6 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from array_api_compat import array_namespace, is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 from sklearn import get_config
@@ -215,19 +214,6 @@ def checked_probabilities(proba: Any, wrapper: Any) -> Any:
             "these rows; are their values far beyond those of the fit?"
         )
     return proba
-
-
-def rows_of(values: Any, rows: NDArray[np.intp]) -> Any:
-    """Return some rows of a table, an array of any library, a sparse matrix or a list."""
-    if hasattr(values, "iloc"):
-        return values.iloc[rows]
-    if is_elsewhere(values):
-        return array_namespace(values).take(values, moved(rows, values), axis=0)
-    if isinstance(values, (list, tuple)):
-        return [values[k] for k in rows]
-    if sp.issparse(values):
-        return values.tocsr()[rows]
-    return (values if hasattr(values, "__getitem__") else np.asarray(values))[rows]
 
 
 def _placed(actions: NDArray[Any], like: Any) -> Any:

@@ -19,7 +19,8 @@ from grayzone.decision.confidence import (
     precise_thresholds,
 )
 from grayzone.decision.costs import Costs, threshold_of
-from grayzone.estimators._wrapper import DecidingWrapper, rows_of
+from grayzone.estimators._base import rows_of
+from grayzone.estimators._wrapper import DecidingWrapper
 from grayzone.numerics.checks import (
     all_or_nothing,
     as_labels,
@@ -182,7 +183,8 @@ class RateLimitClassifier(DecidingWrapper):
         classes = as_numpy(estimator.classes_)
         self._positive = self._checked_positive(classes)
         self._expose_inner(estimator, classes, X)
-        scores = as_numpy(self._scores(rows_of(X, held_out), "fit")).astype(np.float64)
+        responses = self._responses(rows_of(X, held_out), "fit")
+        scores = as_numpy(self._scores(responses)).astype(np.float64)
         positive = labels[held_out] == classes[self._positive]
         groups = np.zeros(len(labels)) if groups is None else as_labels(groups, "groups")
         allowed = _allowed(limits, scores, positive, groups[held_out], 1.0 - self.confidence)
@@ -250,7 +252,7 @@ class RateLimitClassifier(DecidingWrapper):
             raise ValueError(f"costs beside limits are for two classes; y has {len(classes)}.")
         order = [1 - self._positive, self._positive]
         matrix = cost_matrix(self.costs, classes)[np.ix_(order, order)]
-        if hasattr(self.estimator_, "predict_proba"):
+        if self._has_probabilities():
             best = threshold_of(matrix)
         else:
             candidates = np.nextafter(np.unique(scores), -np.inf)
@@ -266,14 +268,19 @@ class RateLimitClassifier(DecidingWrapper):
             tags.classifier_tags.multi_class = False
         return tags
 
-    def _scores(self, X: Any, caller: str) -> Array:
-        """Return the scores for the positive class."""
-        if hasattr(self.estimator_, "predict_proba"):
-            return self._respond("predict_proba", X, caller=caller)[:, self._positive]
-        scores = self._respond("decision_function", X, caller=caller)
-        if scores.ndim == 1:
-            return scores if self._positive == 1 else -scores
-        return scores[:, self._positive]
+    def _responses(self, X: Any, caller: str) -> Array:
+        """Return probabilities or, without them, decision values; (n,) or one column a class."""
+        method = "predict_proba" if self._has_probabilities() else "decision_function"
+        return self._respond(method, X, caller=caller)
+
+    def _has_probabilities(self) -> bool:
+        return hasattr(self.estimator_, "predict_proba")
+
+    def _scores(self, responses: Array) -> Array:
+        """Return what of responses is about the positive class."""
+        if responses.ndim == 1:
+            return responses if self._positive == 1 else -responses
+        return responses[:, self._positive]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Decide for the positive class where the score reaches the threshold.
@@ -289,15 +296,13 @@ class RateLimitClassifier(DecidingWrapper):
             Class labels; other rows of more than two classes get the most probable of the others.
         """
         check_is_fitted(self)
-        scores = self._scores(X, "predict")
-        xp, k = array_namespace(scores), self._positive
-        reached = scores >= self.threshold_
+        responses = self._responses(X, "predict")
+        xp, k = array_namespace(responses), self._positive
+        reached = self._scores(responses) >= self.threshold_
         if self.classes_.shape[0] == 2:
             return self._labels(xp.astype(reached if k == 1 else ~reached, xp.int64))
-        has_proba = hasattr(self.estimator_, "predict_proba")
-        method = "predict_proba" if has_proba else "decision_function"
-        others = self._respond(method, X, caller="predict")
-        left = xp.argmax(xp.concat([others[:, :k], others[:, k + 1 :]], axis=1), axis=1)
+        others = xp.concat([responses[:, :k], responses[:, k + 1 :]], axis=1)
+        left = xp.argmax(others, axis=1)
         left = xp.where(left >= k, left + 1, left)
         return self._labels(xp.where(reached, xp.full_like(left, k), left))
 

@@ -388,11 +388,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         some = moved(places, labelled.like)
         xp = array_namespace(solution.scores)
         certified = xp.take(solution.scores, some, axis=0)
-        rows = (
-            labelled.held.X[places]
-            if sp.issparse(labelled.held.X)
-            else xp.take(labelled.held.X, some, axis=0)
-        )
+        rows = labelled.held.take(some).X
         away = xp.abs(self._scores_of(rows) - certified) / (1.0 + xp.abs(certified))
         if not float(xp.max(away)) <= _UNFAITHFUL:
             warnings.warn(

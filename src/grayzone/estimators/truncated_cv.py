@@ -273,6 +273,7 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
             model = grid.model(*best)
             model.n_features_in_ = self.n_features_in_
             solution = model._fit_to(labelled)
+            model._tell_unless_faithful(labelled, solution)
             n_iter += model.n_iter_
             take_over(self, model)
         self.best_zone_, self.C_ = grid.zones[best[0]], float(grid.Cs[best[1]])

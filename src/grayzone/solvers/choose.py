@@ -60,8 +60,6 @@ _POLISH = 3
 _FINER = 20
 
 
-# the loop looks at what comes out, and says where it is not finite
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def minimise(
     labelled: Labelled,
     spec: TruncatedSpec,

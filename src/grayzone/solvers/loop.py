@@ -98,7 +98,9 @@ class Point(Protocol):
 class Solver(Protocol):
     """A step strategy: a start, and one step from state to state.
 
-    What rows and problems it is for, the table of :mod:`grayzone.solvers.choose` says.
+    What rows and problems it is for, the table of :mod:`grayzone.solvers.choose` says. One whose
+    gap may wait for many steps says so by ``patience``: certificates without a smaller gap before
+    it is called stalled.
     """
 
     def init(self, problem: Any, start: Array | None) -> Any:

@@ -10,11 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from grayzone.decision.costs import Costs
 from grayzone.estimators.bayes import BayesDecisionClassifier
-from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.checks import Floats, as_numpy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
     from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
 
 Zone = tuple[float, float]
 
@@ -97,6 +99,24 @@ def shade(ax: Axes, zone: Zone | None) -> Any:
         return None
     label = once(ax, f"gray zone [{zone[0]:.3g}, {zone[1]:.3g}]")
     return ax.axvspan(*zone, facecolor="0.9", edgecolor="none", zorder=0, label=label)
+
+
+def draw_band(
+    ax: Axes,
+    line: Line2D,
+    lower: Floats | None,
+    upper: Floats | None,
+    confidence: float | None,
+) -> PolyCollection | None:
+    """Shade what lies between two curves, in the colour and with the steps of a third."""
+    if lower is None or upper is None:
+        return None
+    steps = {"steps-pre": "pre", "steps-mid": "mid", "steps-post": "post"}
+    step: Any = steps.get(line.get_drawstyle())
+    style: dict[str, Any] = {"color": line.get_color(), "alpha": 0.2, "linewidth": 0}
+    if confidence is not None:
+        style["label"] = once(ax, f"{100 * confidence:.3g} % band")
+    return ax.fill_between(np.asarray(line.get_xdata()), lower, upper, step=step, **style)
 
 
 def legend(ax: Axes) -> None:

@@ -14,6 +14,7 @@ from grayzone.displays._base import (
     MUTED,
     Display,
     Zone,
+    draw_band,
     fitted,
     fitted_costs,
     name_of,
@@ -27,6 +28,7 @@ from grayzone.numerics.checks import Array, Floats, is_auto
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
     from matplotlib.lines import Line2D
 
 
@@ -46,6 +48,10 @@ class CostCurveDisplay(Display):
         Thresholds at which the mean cost steps, increasing from 0 to 1.
     mean_cost : ndarray of shape (n_thresholds,)
         Mean cost for the thresholds in ``(thresholds[k - 1], thresholds[k]]``.
+    lower, upper : ndarray of shape (n_thresholds,), default=None
+        Band to shade around the curve; None for none.
+    confidence : float, default=None
+        What the band is to hold, for the legend.
     threshold : float, default=None
         Where to draw the vertical line; None for no line.
     zone : tuple of float, default=None
@@ -63,6 +69,8 @@ class CostCurveDisplay(Display):
         The curve.
     threshold_line_ : matplotlib Line2D or None
         The vertical line.
+    band_ : matplotlib PolyCollection or None
+        The shade between `lower` and `upper`.
     zone_patch_ : matplotlib Patch or None
         The shade of the zone.
 
@@ -84,11 +92,15 @@ class CostCurveDisplay(Display):
 
     thresholds: Floats
     mean_cost: Floats
+    lower: Floats | None = None
+    upper: Floats | None = None
+    confidence: float | None = None
     threshold: float | None = None
     zone: Zone | None = None
     name: str | None = None
     line_: Line2D = field(init=False)
     threshold_line_: Line2D | None = field(init=False)
+    band_: PolyCollection | None = field(init=False)
     zone_patch_: Any = field(init=False)
 
     @classmethod
@@ -102,6 +114,9 @@ class CostCurveDisplay(Display):
         threshold: Any = "auto",
         zone: Any = "auto",
         sample_weight: ArrayLike | None = None,
+        n_bootstrap: int = 0,
+        confidence: float = 0.95,
+        random_state: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -127,6 +142,12 @@ class CostCurveDisplay(Display):
             `zone_` of the estimator, if it has one.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row.
+        n_bootstrap : int, default=0
+            Replicates of the bootstrap for a band around the curve; 0 for none.
+        confidence : float, default=0.95
+            Share of the replicates that lie in the band, at each threshold.
+        random_state : int, RandomState instance or None, default=None
+            Draws the rows of the replicates.
         name : str, default=None
             Name of the curve; by default the estimator's class.
         ax : matplotlib Axes, default=None
@@ -151,6 +172,9 @@ class CostCurveDisplay(Display):
             zone=fitted(estimator, "zone_", None) if is_auto(zone) else zone,
             sample_weight=sample_weight,
             pos_label=pos_label,
+            n_bootstrap=n_bootstrap,
+            confidence=confidence,
+            random_state=random_state,
             name=name_of(estimator, name),
             ax=ax,
             **kwargs,
@@ -167,6 +191,9 @@ class CostCurveDisplay(Display):
         zone: Any = None,
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
+        n_bootstrap: int = 0,
+        confidence: float = 0.95,
+        random_state: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -189,6 +216,12 @@ class CostCurveDisplay(Display):
             Weight of each row.
         pos_label : str or number, default=None
             The positive class; by default the last of the sorted labels.
+        n_bootstrap : int, default=0
+            Replicates of the bootstrap for a band around the curve; 0 for none.
+        confidence : float, default=0.95
+            Share of the replicates that lie in the band, at each threshold.
+        random_state : int, RandomState instance or None, default=None
+            Draws the rows of the replicates.
         name : str, default=None
             Name of the curve; by default "Classifier".
         ax : matplotlib Axes, default=None
@@ -203,7 +236,14 @@ class CostCurveDisplay(Display):
         """
         cls._begin("from_predictions")
         curve = cost_curve(
-            y_true, y_proba, costs=costs, sample_weight=sample_weight, pos_label=pos_label
+            y_true,
+            y_proba,
+            costs=costs,
+            sample_weight=sample_weight,
+            pos_label=pos_label,
+            n_bootstrap=n_bootstrap,
+            confidence=confidence,
+            random_state=random_state,
         )
         if is_auto(threshold):
             truth, _ = read_binary(y_true, y_proba, sample_weight, pos_label, costs)
@@ -213,6 +253,9 @@ class CostCurveDisplay(Display):
         display = cls(
             thresholds=curve.thresholds,
             mean_cost=curve.mean_cost,
+            lower=curve.lower,
+            upper=curve.upper,
+            confidence=confidence,
             threshold=threshold,
             zone=zone,
             name="Classifier" if name is None else name,
@@ -230,4 +273,5 @@ class CostCurveDisplay(Display):
         # A step holds up to and including its threshold: rule (1) decides with p >= t.
         style = {"drawstyle": "steps-pre", "label": name, **style}
         (self.line_,) = ax.plot(self.thresholds, self.mean_cost, **style)
+        self.band_ = draw_band(ax, self.line_, self.lower, self.upper, self.confidence)
         ax.set(xlabel="Decision threshold", ylabel="Mean cost", xlim=(0, 1))

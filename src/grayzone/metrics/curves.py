@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from grayzone.decision import action_costs, bayes_decision
 from grayzone.decision.costs import Costs
+from grayzone.metrics.resampling import (
+    bootstrap_sums,
+    check_confidence,
+    check_replicates,
+    percentile_band,
+)
 from grayzone.metrics.truth import Truth, read_binary, read_probabilities
 from grayzone.numerics.checks import Array, Floats, as_numpy, check_choice, check_integer
+
+_MOST_RESAMPLED = 1_000  # thresholds of a cost curve that replicates are summed for
 
 
 class CostCurve(NamedTuple):
@@ -24,10 +34,14 @@ class CostCurve(NamedTuple):
     mean_cost : ndarray
         ``mean_cost[k]`` is the mean cost for every threshold in
         ``(thresholds[k - 1], thresholds[k]]``.
+    lower, upper : ndarray or None
+        Band of `mean_cost` by the bootstrap; None where it was not asked for.
     """
 
     thresholds: Floats
     mean_cost: Floats
+    lower: Floats | None = None
+    upper: Floats | None = None
 
 
 class RiskCoverageCurve(NamedTuple):
@@ -63,6 +77,9 @@ def cost_curve(
     costs: Costs = None,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
+    n_bootstrap: int = 0,
+    confidence: float = 0.95,
+    random_state: Any = None,
 ) -> CostCurve:
     r"""Return the mean cost of two-class decisions for every threshold.
 
@@ -82,12 +99,26 @@ def cost_curve(
         Weight of each row.
     pos_label : str or number, default=None
         The positive class; by default the last of the sorted labels.
+    n_bootstrap : int, default=0
+        Replicates of the bootstrap for a band around the curve; 0 for none.
+    confidence : float, default=0.95
+        Share of the replicates that lie in the band, at each threshold.
+    random_state : int, RandomState instance or None, default=None
+        Draws the rows of the replicates.
 
     Returns
     -------
     curve : CostCurve
-        The named tuple ``(thresholds, mean_cost)``: ``mean_cost[k]`` holds for every threshold
-        in ``(thresholds[k - 1], thresholds[k]]``.
+        The named tuple ``(thresholds, mean_cost, lower, upper)``: ``mean_cost[k]`` holds for every
+        threshold in ``(thresholds[k - 1], thresholds[k]]``.
+
+    Notes
+    -----
+    The bootstrap draws rows, not rows of each class: in another sample the share of the positive
+    class is another one, too, and with it the mean cost; strata would make the band too narrow.
+    Rows are drawn as often as any other whatever they weigh, and costs stay as they are, also
+    "balanced" ones. Of more than 1,000 thresholds so many are looked at, at even distances in the
+    sorted rows; the width of the band is interpolated in between.
 
     Examples
     --------
@@ -98,18 +129,62 @@ def cost_curve(
     >>> curve.mean_cost
     array([0.5 , 0.5 , 0.25, 1.  , 0.75, 1.5 ])
     """
+    share = check_confidence(confidence)
+    replicates = check_replicates(n_bootstrap)
     truth, p = read_binary(y_true, y_proba, sample_weight, pos_label, costs)
-    paid = truth.weights[:, None] * truth.matrix_of(costs)[truth.codes]
-    as_negative, as_positive = paid[:, 0], paid[:, 1]
+    paid = truth.matrix_of(costs)[truth.codes]
     values, group = np.unique(p, return_inverse=True)
+    mean = _mean_costs(group, paid, truth.weights)
+    curves = [mean]
+    if replicates:
+        draw = partial(bootstrap_sums, n_bootstrap=replicates, random_state=random_state)
+        lower, upper = _cost_band(group, paid, truth.weights, draw, share)
+        curves += [mean + lower, mean + upper]
+    return CostCurve(*_from_zero_to_one(values, curves))
+
+
+def _mean_costs(group: NDArray[np.intp], paid: Floats, weights: Floats) -> Floats:
+    """Return the mean cost where the threshold is each of the sorted values, and beyond the last.
+
+    ``group`` says which of the values a row has, ``paid`` what it costs as a negative and as a
+    positive one.
+    """
     # At the smallest value all rows are positive; each value passed turns its rows negative.
-    steps = np.bincount(group, as_negative - as_positive)
-    totals = as_positive.sum() + np.concatenate([[0.0], np.cumsum(steps)])
+    steps = np.bincount(group, weights * (paid[:, 0] - paid[:, 1]))
+    totals = weights @ paid[:, 1] + np.concatenate([[0.0], np.cumsum(steps)])
+    return totals / weights.sum()
+
+
+def _cost_band(
+    group: NDArray[np.intp],
+    paid: Floats,
+    weights: Floats,
+    draw: Callable[..., Floats],
+    share: float,
+) -> tuple[Floats, Floats]:
+    """Return how far below and above the mean costs their band reaches."""
+    mean, counted = _mean_costs(group, paid, weights), weights > 0
+    places = np.unique(np.linspace(0, len(mean) - 1, _MOST_RESAMPLED).astype(np.intp))
+    # A row is negative from the first of the places on that lies beyond its value.
+    cells = np.searchsorted(places, group[counted], side="right")
+    w, (as_negative, as_positive) = weights[counted], paid[counted].T
+    sums = draw(np.stack([w * (as_negative - as_positive), w * as_positive, w]), cells, len(places))
+    totals = sums[:, 1].sum(axis=-1, keepdims=True) + np.cumsum(sums[:, 0], axis=-1)
+    band = percentile_band(totals / sums[:, 2].sum(axis=-1, keepdims=True), share)
+    everywhere = np.arange(len(mean))
+    lower, upper = (np.interp(everywhere, places, end - mean[places]) for end in band)
+    return lower, upper
+
+
+def _from_zero_to_one(values: Floats, curves: Sequence[Floats]) -> list[Floats]:
+    """Return thresholds that begin with 0 and end with 1, and curves with as many points."""
     if values[-1] < 1.0:
         values = np.append(values, 1.0)
+    curves = [curve[: len(values)] for curve in curves]
     if values[0] > 0.0:
-        values, totals = np.insert(values, 0, 0.0), np.insert(totals, 0, totals[0])
-    return CostCurve(values, totals[: len(values)] / truth.weights.sum())
+        values = np.insert(values, 0, 0.0)
+        curves = [np.insert(curve, 0, curve[0]) for curve in curves]
+    return [values, *curves]
 
 
 def risk_coverage_curve(

@@ -23,6 +23,7 @@ from grayzone.numerics.checks import (
     as_amounts,
     as_labels,
     as_numpy,
+    check_named,
     check_weights,
     encode_labels,
     listed,
@@ -214,13 +215,8 @@ def class_prior(y: Any, classes: ArrayLike, sample_weight: Any = None) -> Floats
 
 def mapped(mapping: Mapping[Any, Any], labels: NDArray[Any], name: str) -> Floats:
     """Return a mapping's values in the order of the labels, which it must name exactly."""
+    check_named(mapping, labels, name)
     known = labels.tolist()
-    unknown = [label for label in mapping if label not in known]
-    if unknown:
-        raise ValueError(f"{name} names {unknown}, not among the classes {known}.")
-    missing = [label for label in known if label not in mapping]
-    if missing:
-        raise ValueError(f"{name} has no entry for {missing}; it must name all classes, {known}.")
     return as_amounts([mapping[label] for label in known], name, owners=known)
 
 

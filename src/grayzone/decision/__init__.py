@@ -25,6 +25,7 @@ Information Theory, 1970.
 from grayzone.decision.costs import class_prior, cost_matrix, reject_costs, threshold_from_costs
 from grayzone.decision.example_costs import cost_matrices, row_stakes, row_thresholds
 from grayzone.decision.priors import EstimatedPrior, adjust_prior, estimate_prior
+from grayzone.decision.ranges import threshold_range
 from grayzone.decision.rules import action_costs, action_labels, bayes_decision
 from grayzone.decision.zones import zone_around
 
@@ -42,5 +43,6 @@ __all__ = [
     "row_stakes",
     "row_thresholds",
     "threshold_from_costs",
+    "threshold_range",
     "zone_around",
 ]

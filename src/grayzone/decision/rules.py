@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -251,6 +251,39 @@ def cuts_between_actions(costs: Any, reject_cost: Any = None) -> Floats:
             if expected[one] <= expected.min() * (1.0 + 1e-12):
                 cuts.add(float(cut))
     return np.asarray(sorted(cuts))
+
+
+def certain_from(costs: Floats, against: Sequence[int] | None = None) -> Floats:
+    """Return the probability of each class from which on it is decided for.
+
+    That is, however the other classes share the rest: from there on no other action can be
+    better. Infinite where a class is never decided for.
+
+    Parameters
+    ----------
+    costs : ndarray of shape (K, A)
+        Costs of actions for each true class; the first K are decisions for the classes.
+    against : sequence of int, default=None
+        Which actions there are beside deciding for the class; None is all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.decision.rules import certain_from
+    >>> certain_from(np.array([[0.0, 1.0], [4.0, 0.0]]))  # decides for 1 from .2 on
+    array([0.8, 0.2])
+    """
+    costs = costs / np.max(costs)  # so that no sum overflows
+    certain = np.zeros(len(costs))
+    for k in range(len(costs)):
+        more = costs[:, against or slice(None)] - costs[:, [k]]  # than deciding for k
+        at_stake, at_risk = more[k], -np.min(np.delete(more, k, axis=0), axis=0)
+        better = at_risk > 0
+        if np.any(at_stake[better] < 0):
+            certain[k] = np.inf
+        elif np.any(better):
+            certain[k] = np.max(at_risk[better] / (at_risk[better] + at_stake[better]))
+    return certain
 
 
 def undecided_value(labels: NDArray[Any], undecided_label: Any) -> Any:

@@ -84,10 +84,13 @@ def _logistic(stakes: Stakes, seed: int) -> Any:
 
 
 def _truncated(stakes: Stakes, seed: int) -> Any:
-    # "undecided" has two thresholds, which a zone around one does not reach
-    zones: Any = (0.5, 1.0, 2.0) if stakes.binary and stakes.reject_cost is None else (None,)
     model = TruncatedLogisticRegressionCV(
-        Cs=CS, zones=zones, costs=stakes.costs, cv=_folds(seed), tol=1e-4
+        Cs=CS,
+        zones=(0.5, 1.0, 2.0) if stakes.binary else (None,),
+        costs=stakes.costs,
+        reject_cost=stakes.reject_cost,
+        cv=_folds(seed),
+        tol=1e-4,
     )
     return deciding(model, stakes)
 

@@ -11,7 +11,8 @@ class if and only if :math:`p \ge C^- / (C^+ + C^-)`. The positive class is ``cl
 
 The functions on probabilities run on any array library that follows the array API standard
 and answer in the library and on the device of the probabilities. Costs and labels are few:
-they are NumPy arrays.
+they are NumPy arrays. Costs of each row, :func:`cost_matrices`, are as many as the rows, and stay
+where they are.
 
 References
 ----------
@@ -22,7 +23,9 @@ Information Theory, 1970.
 """
 
 from grayzone.decision.costs import class_prior, cost_matrix, reject_costs, threshold_from_costs
+from grayzone.decision.example_costs import cost_matrices, row_stakes, row_thresholds
 from grayzone.decision.priors import EstimatedPrior, adjust_prior, estimate_prior
+from grayzone.decision.ranges import threshold_range
 from grayzone.decision.rules import action_costs, action_labels, bayes_decision
 from grayzone.decision.zones import zone_around
 
@@ -33,9 +36,13 @@ __all__ = [
     "adjust_prior",
     "bayes_decision",
     "class_prior",
+    "cost_matrices",
     "cost_matrix",
     "estimate_prior",
     "reject_costs",
+    "row_stakes",
+    "row_thresholds",
     "threshold_from_costs",
+    "threshold_range",
     "zone_around",
 ]

@@ -23,13 +23,15 @@ from grayzone.numerics.checks import (
     as_amounts,
     as_labels,
     as_numpy,
+    check_named,
     check_weights,
     encode_labels,
+    is_real,
     listed,
 )
 
 _DEAREST = 1e250  # mean cost of which a sum over many rows is still a double
-Costs = Any  # None, "balanced", a mapping {label: cost} or a K x K array
+Costs = Any  # None, "balanced", a mapping {label: cost or (low, high)} or a K x K array
 
 
 def cost_matrix(costs: Costs, classes: ArrayLike, prior: ArrayLike | None = None) -> Floats:
@@ -44,7 +46,8 @@ def cost_matrix(costs: Costs, classes: ArrayLike, prior: ArrayLike | None = None
         - "balanced": misclassifying class k costs ``1 / (n_classes * prior[k])``, so that the
           mean cost is the error rate averaged over the classes, and the threshold of two
           classes is the prior of the positive class;
-        - a mapping ``{label: cost of misclassifying it}``, naming every class;
+        - a mapping ``{label: cost of misclassifying it}``, naming every class. A cost that is not
+          known exactly is a range ``(low, high)``, of which the geometric middle is taken;
         - an array ``cost[true, predicted]`` in the order of `classes`. Its diagonal may be
           non-zero: right decisions can have a price, too.
     classes : array-like of shape (n_classes,)
@@ -70,6 +73,9 @@ def cost_matrix(costs: Costs, classes: ArrayLike, prior: ArrayLike | None = None
     >>> cost_matrix("balanced", classes=[0, 1], prior=[0.75, 0.25])
     array([[0.        , 0.66666667],
            [2.        , 0.        ]])
+    >>> cost_matrix({"good": 1.0, "bad": (2.0, 8.0)}, classes=["good", "bad"])
+    array([[0., 1.],
+           [4., 0.]])
     """
     labels = as_numpy(classes)
     if costs is None:
@@ -82,7 +88,9 @@ def cost_matrix(costs: Costs, classes: ArrayLike, prior: ArrayLike | None = None
             )
         return error_costs(balanced_costs(labels, prior))
     if isinstance(costs, Mapping):
-        matrix = error_costs(mapped(costs, labels, "costs"))
+        low, high = class_costs(costs, labels)
+        # a number, which is its own middle, may be zero, and must not be rounded
+        matrix = error_costs(np.where(low < high, np.sqrt(low) * np.sqrt(high), low))
     else:
         matrix = as_amounts(costs, "costs")
         if matrix.shape != (len(labels), len(labels)):
@@ -212,16 +220,37 @@ def class_prior(y: Any, classes: ArrayLike, sample_weight: Any = None) -> Floats
     return totals / totals.sum()
 
 
+def class_costs(costs: Mapping[Any, Any], labels: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return the least and the greatest cost of misclassifying each class; a number is both."""
+    ends = {label: _range(value, label) for label, value in costs.items()}
+    low, high = (
+        mapped({label: pair[k] for label, pair in ends.items()}, labels, "costs") for k in (0, 1)
+    )
+    return low, high
+
+
+def _range(value: Any, label: Any) -> tuple[Any, Any]:
+    """Return the ends of a range of costs; of what is no pair, itself twice."""
+    if not isinstance(value, (tuple, list, np.ndarray)) or np.ndim(value) == 0:
+        return value, value
+    numbers = list(value)
+    good = len(numbers) == 2 and all(is_real(number) for number in numbers)
+    if not (good and 0 < numbers[0] <= numbers[1] < math.inf):
+        raise ValueError(
+            f"costs must be numbers or ranges (low, high) with 0 < low <= high; got {value!r} for "
+            f"{label!r}."
+        )
+    return numbers[0], numbers[1]
+
+
 def mapped(mapping: Mapping[Any, Any], labels: NDArray[Any], name: str) -> Floats:
     """Return a mapping's values in the order of the labels, which it must name exactly."""
+    check_named(mapping, labels, name)
     known = labels.tolist()
-    unknown = [label for label in mapping if label not in known]
-    if unknown:
-        raise ValueError(f"{name} names {unknown}, not among the classes {known}.")
-    missing = [label for label in known if label not in mapping]
-    if missing:
-        raise ValueError(f"{name} has no entry for {missing}; it must name all classes, {known}.")
-    return as_amounts([mapping[label] for label in known], name, owners=known)
+    amounts = as_amounts([mapping[label] for label in known], name, owners=known)
+    if amounts.ndim != 1:
+        raise ValueError(f"{name} must have one number for each class; got {dict(mapping)!r}.")
+    return amounts
 
 
 def error_costs(class_costs: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -19,6 +19,13 @@ from grayzone.decision.costs import (
     stakes,
     threshold_of,
 )
+from grayzone.decision.example_costs import (
+    errors_of_rows,
+    have_thresholds,
+    row_thresholds,
+    shared_matrix,
+)
+from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
     Array,
     Floats,
@@ -31,6 +38,7 @@ from grayzone.numerics.checks import (
     is_text,
     listed,
 )
+from grayzone.numerics.row_costs import cost_matrices
 
 
 def action_costs(proba: Array, costs: Costs = None, *, reject_cost: Any = None) -> Array:
@@ -43,7 +51,8 @@ def action_costs(proba: Array, costs: Costs = None, *, reject_cost: Any = None) 
         to one.
     costs : None or array-like of shape (n_classes, n_classes) or (n_classes,), default=None
         ``cost[true, predicted]``, or the cost of misclassifying each class; None means that
-        every error costs 1.
+        every error costs 1. Costs of each row: ``cost[row, true, predicted]``, of shape
+        (n_samples, n_classes, n_classes), as :func:`cost_matrices` makes it.
     reject_cost : float or array-like of shape (n_classes,), default=None
         Cost of staying undecided, for all or for each true class; None: not an option.
 
@@ -62,7 +71,8 @@ def action_costs(proba: Array, costs: Costs = None, *, reject_cost: Any = None) 
            [2.  , 0.5 , 0.6 ]])
     """
     proba = as_probabilities(proba)
-    return _expected(proba, _indexed_costs(costs, proba.shape[1]), reject_cost)
+    expected = _expected(proba, _costs_of(costs, proba), reject_cost)
+    return array_namespace(proba).astype(expected, proba.dtype, copy=False)
 
 
 def bayes_decision(proba: Array, costs: Costs = None, *, reject_cost: Any = None) -> Array:
@@ -81,7 +91,8 @@ def bayes_decision(proba: Array, costs: Costs = None, *, reject_cost: Any = None
         Class probabilities, or the probability of the positive class.
     costs : None or array-like of shape (n_classes, n_classes) or (n_classes,), default=None
         ``cost[true, predicted]``, or the cost of misclassifying each class; None means that
-        every error costs 1. Classes are column indices here.
+        every error costs 1. Classes are column indices here. Costs of each row:
+        ``cost[row, true, predicted]``, of shape (n_samples, n_classes, n_classes).
     reject_cost : float or array-like of shape (n_classes,), default=None
         Cost of staying undecided, for all or for each true class; None: always decide.
 
@@ -109,13 +120,14 @@ def bayes_decision(proba: Array, costs: Costs = None, *, reject_cost: Any = None
     proba = as_probabilities(proba)
     xp = array_namespace(proba)
     n_classes = proba.shape[1]
-    matrix = _indexed_costs(costs, n_classes)
+    known = _costs_of(costs, proba)
     rejection = None if reject_cost is None else reject_costs(reject_cost, range(n_classes))
-    matrix, rejection = _in_a_small_unit(matrix, rejection)
-    decision = _decide(proba, matrix)
+    if known.ndim == 2:  # those of rows are summed in double precision, whatever their unit is
+        known, rejection = _in_a_small_unit(known, rejection)
+    decision = _decide(proba, known)
     if rejection is None:
         return decision
-    expected = _expected(proba, matrix, rejection)
+    expected = _expected(proba, known, rejection)
     undecided = expected[:, n_classes] < xp.min(expected[:, :n_classes], axis=1)
     return xp.where(undecided, xp.full_like(decision, n_classes), decision)
 
@@ -129,13 +141,17 @@ def _in_a_small_unit(matrix: Floats, rejection: Floats | None) -> tuple[Floats, 
     return np.ldexp(matrix, exponent), rejection
 
 
-def _expected(proba: Array, matrix: Floats, reject_cost: Any) -> Array:
+def _expected(proba: Array, known: Array, reject_cost: Any) -> Array:
     """Return the expected cost of every action from an (n, K) array of probabilities."""
-    expected = proba @ _like(proba, matrix)
+    xp = array_namespace(proba)
+    if known.ndim == 3:
+        proba = xp.astype(proba, xp.float64, copy=False)
+        expected = xp.sum(proba[:, :, None] * known, axis=1)
+    else:
+        expected = proba @ _like(proba, known)
     if reject_cost is None:
         return expected
-    xp = array_namespace(proba)
-    costs = reject_costs(reject_cost, range(len(matrix)))
+    costs = reject_costs(reject_cost, range(proba.shape[1]))
     if np.all(costs == costs[0]):
         # Not a sum over p: rounding in it must not leave ties undecided.
         undecided = xp.full_like(proba[:, 0], float(costs[0]))
@@ -144,22 +160,53 @@ def _expected(proba: Array, matrix: Floats, reject_cost: Any) -> Array:
     return xp.concat([expected, undecided[:, None]], axis=1)
 
 
-def _decide(proba: Array, matrix: Floats) -> Array:
+def _decide(proba: Array, known: Array) -> Array:
     """Return the best class of each row of an (n, K) array of probabilities."""
     xp = array_namespace(proba)
-    if len(matrix) == 2:
-        negative, positive = proba[:, 0], proba[:, 1]
-        if has_threshold(matrix):
-            above = positive >= threshold_of(matrix) * (negative + positive)
-        else:
-            false_positive, false_negative = stakes(matrix)
-            above = false_negative * positive >= false_positive * negative
-        return xp.astype(above, xp.int64)
+    if proba.shape[1] == 2:
+        return xp.astype(_above(proba[:, 0], proba[:, 1], known), xp.int64)
     # The best action does not change when a constant is taken from a row of costs. Counting from
     # the dearest action makes 0/1 costs the identity, so that the decision is exactly the most
     # probable class, not subject to the rounding of sums.
-    savings = np.max(matrix, axis=1, keepdims=True) - matrix
-    return xp.argmax(proba @ _like(proba, savings), axis=1)
+    savings = array_namespace(known).max(known, axis=-1, keepdims=True) - known
+    return xp.argmax(_expected(proba, savings, None), axis=1)
+
+
+def _above(negative: Array, positive: Array, known: Array) -> Array:
+    """Whether the positive class of two is decided for."""
+    if known.ndim == 2:
+        if has_threshold(known):
+            return positive >= threshold_of(known) * (negative + positive)
+        false_positive, false_negative = stakes(known)
+        return false_negative * positive >= false_positive * negative
+    xp = array_namespace(positive)
+    # in the precision of the probabilities, as one threshold for all rows is
+    thresholds = xp.astype(row_thresholds(known), positive.dtype, copy=False)
+    false_positives, false_negatives = errors_of_rows(known)
+    return xp.where(
+        have_thresholds(known),
+        positive >= thresholds * (negative + positive),
+        false_negatives * positive >= false_positives * negative,
+    )
+
+
+def _costs_of(costs: Costs, proba: Array) -> Array:
+    """Return one matrix of costs, NumPy's, or those of each row, beside `proba`.
+
+    Rows that all have the same costs are decided as by one matrix, to the last bit.
+    """
+    n_rows, n_classes = proba.shape
+    if _ndim(costs) != 3:
+        return _indexed_costs(costs, n_classes)
+    rows = cost_matrices(costs, range(n_classes), n_rows, some_stake=False, name="costs")
+    shared = shared_matrix(rows)
+    return moved(rows, proba) if shared is None else shared
+
+
+def _ndim(costs: Costs) -> int:
+    if costs is None or isinstance(costs, (str, Mapping)):
+        return 0
+    return int(costs.ndim) if hasattr(costs, "ndim") else as_amounts(costs, "costs").ndim
 
 
 def _indexed_costs(costs: Costs, n_classes: int) -> Floats:
@@ -204,6 +251,39 @@ def cuts_between_actions(costs: Any, reject_cost: Any = None) -> Floats:
             if expected[one] <= expected.min() * (1.0 + 1e-12):
                 cuts.add(float(cut))
     return np.asarray(sorted(cuts))
+
+
+def certain_from(costs: Floats, against: Sequence[int] | None = None) -> Floats:
+    """Return the probability of each class from which on it is decided for.
+
+    That is, however the other classes share the rest: from there on no other action can be
+    better. Infinite where a class is never decided for.
+
+    Parameters
+    ----------
+    costs : ndarray of shape (K, A)
+        Costs of actions for each true class; the first K are decisions for the classes.
+    against : sequence of int, default=None
+        Which actions there are beside deciding for the class; None is all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.decision.rules import certain_from
+    >>> certain_from(np.array([[0.0, 1.0], [4.0, 0.0]]))  # decides for 1 from .2 on
+    array([0.8, 0.2])
+    """
+    costs = costs / np.max(costs)  # so that no sum overflows
+    certain = np.zeros(len(costs))
+    for k in range(len(costs)):
+        more = costs[:, against or slice(None)] - costs[:, [k]]  # than deciding for k
+        at_stake, at_risk = more[k], -np.min(np.delete(more, k, axis=0), axis=0)
+        better = at_risk > 0
+        if np.any(at_stake[better] < 0):
+            certain[k] = np.inf
+        elif np.any(better):
+            certain[k] = np.max(at_risk[better] / (at_risk[better] + at_stake[better]))
+    return certain
 
 
 def undecided_value(labels: NDArray[Any], undecided_label: Any) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -75,22 +75,43 @@ def zone_around(threshold: float, width: float | None = 1.0) -> tuple[float, flo
     return p_min, p_max
 
 
-def binary_zone(zone: Any, threshold: float) -> tuple[float, float]:
+class Cuts(NamedTuple):
+    """Where the decision between two classes changes, and what a zone's width is measured in.
+
+    Attributes
+    ----------
+    low, high : float
+        The lowest and the highest probability at which it does.
+    below, above : float
+        Units of the width on either side, in log-odds.
+    """
+
+    low: float
+    high: float
+    below: float = 1.0
+    above: float = 1.0
+
+
+def binary_zone(zone: Any, cuts: Cuts | float) -> tuple[float, float]:
     """Zone (p_min, p_max) of two classes, from all the forms it can be given in.
 
-    ``None`` is (0, 1); a float h > 0 is sigma(logit(threshold) +- h); a pair is itself.
+    ``None`` is (0, 1); a float h > 0 is sigma(logit(threshold) +- h) or, of several cuts, from h
+    units below the lowest to h units above the highest; a pair is itself.
     """
     if zone is None:
         return 0.0, 1.0
     if is_real(zone):
         width = check_number("zone", zone, above=0.0)
-        if not 0.0 < threshold < 1.0:
-            raise ValueError(
-                f"zone={zone!r} is a width around the decision threshold, but the costs put the "
-                f"threshold at {threshold:g}; give both kinds of error a positive cost, or the "
-                "zone as (p_min, p_max)."
-            )
-        return zone_around(threshold, width)
+        low, high, below, above = cuts if isinstance(cuts, Cuts) else Cuts(cuts, cuts)
+        for cut in (low, high):
+            if not 0.0 < cut < 1.0:
+                raise ValueError(
+                    f"zone={zone!r} is a width around the decision threshold, but the costs put "
+                    f"the threshold at {cut:g}; give both kinds of error a positive cost, or the "
+                    "zone as (p_min, p_max)."
+                )
+        p_min = zone_around(low, width * below)[0] if below else low
+        return p_min, zone_around(high, width * above)[1] if above else high
     pair = _numbers(zone, 2)
     if pair is None:
         raise ValueError(
@@ -108,16 +129,19 @@ def binary_zone(zone: Any, threshold: float) -> tuple[float, float]:
     return p_min, p_max
 
 
-def class_caps(zone: Any, classes: NDArray[Any]) -> Floats:
+def class_caps(zone: Any, classes: NDArray[Any], decided: Floats | None = None) -> Floats:
     """Cap of each of K > 2 classes: None is 1, a float h is sigma(h), a mapping or array itself.
 
-    Caps that sum to 1 or less would all be met by one constant prediction.
+    Where rows may stay undecided, ``decided`` are the probabilities from which on they do not; a
+    float h then is sigma(logit(decided) + h) where that is more. Caps that sum to 1 or less would
+    all be met by one constant prediction.
     """
     if zone is None:
         return np.ones(len(classes))
     if is_real(zone):
         h = check_number("zone", zone, above=0.0)
-        return np.full(len(classes), 1.0 / (1.0 + np.exp(-h)))
+        decided = np.full(len(classes), 0.5 if decided is None else decided)
+        return 1.0 / (1.0 + np.exp(floor_of(np.clip(decided, 0.5, 1.0)) - h))
     given = zone
     if isinstance(zone, Mapping):
         known = classes.tolist()

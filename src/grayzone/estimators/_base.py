@@ -183,10 +183,10 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            Labels. For two classes rule (1): positive if and only if p >= ``threshold_``.
+            Labels. For two classes rule (1): positive if and only if p >= ``threshold_``. With a
+            ``reject_cost`` the undecided label where even the best decision would cost more.
         """
-        proba = class_probabilities(self._scores(X, "predict"))
-        return labels_at(self.classes_, bayes_decision(proba, self.cost_matrix_))
+        return decided(self, class_probabilities(self._scores(X, "predict")))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -265,6 +265,13 @@ def labels_at(labels: Array, places: Array) -> Array:
     if is_numpy_array(labels):
         return labels[as_numpy(places)]
     return array_namespace(labels).take(labels, places)
+
+
+def decided(model: Any, proba: Array) -> Array:
+    """Labels of the actions of least expected cost."""
+    undecided = getattr(model, "_reject_costs", None)
+    actions = model.classes_ if undecided is None else model.actions_
+    return labels_at(actions, bayes_decision(proba, model.cost_matrix_, reject_cost=undecided))
 
 
 class SupportVectorClassifier(FunctionClassifier):

@@ -116,12 +116,15 @@ def scorer_of(estimator: Any) -> Scorer:
 
 def negative_cost(estimator: Any, X: Array, y: Array, sample_weight: Array | None = None) -> float:
     """Negative expected cost of an estimator's decisions, by the costs it was fitted with."""
+    undecided = getattr(estimator, "_reject_costs", None)
     return -expected_cost(
         y,
         estimator.predict(X),
         costs=estimator.cost_matrix_,
         labels=estimator.classes_,
         sample_weight=sample_weight,
+        reject_cost=undecided,
+        undecided_label="auto" if undecided is None else as_numpy(estimator.actions_)[-1].item(),
     )
 
 

@@ -7,29 +7,49 @@ from typing import Any
 import numpy as np
 
 from grayzone.decision.costs import cost_matrix, threshold_from_costs
+from grayzone.decision.ranges import cuts_of
+from grayzone.decision.rules import certain_from
 from grayzone.decision.zones import binary_zone, class_caps, floor_of
+from grayzone.estimators._undecided import MayStayUndecided
+from grayzone.numerics.checks import is_real
 from grayzone.sources.labelled import Labelled
 
 Array = Any
 
 
-class Zoned:
+class Zoned(MayStayUndecided):
     """An estimator with the parameters ``costs`` and ``zone``, and what they come to."""
 
     costs: Any
     zone: Any
+    # not a parameter of all of them: the others always decide
+    reject_cost: Any = None
+    undecided_label: Any = "auto"
 
     def _set_decision(self, labelled: Labelled) -> None:
-        """Set ``classes_``, ``cost_matrix_``, ``threshold_`` and ``zone_``."""
+        """Set ``classes_``, ``actions_``, ``cost_matrix_``, ``threshold_`` and ``zone_``."""
         classes, prior = labelled.classes, labelled.prior
-        self.classes_ = classes
+        self.classes_, self.actions_ = classes, self._set_rejection(classes)
         self.cost_matrix_ = cost_matrix(self.costs, classes, prior)
-        if len(classes) == 2:
-            self.threshold_: float | None = threshold_from_costs(self.costs, classes, prior)
-            self.zone_: Any = binary_zone(self.zone, self.threshold_)
-        else:
-            self.threshold_ = None
-            self.zone_ = class_caps(self.zone, classes)
+        self.threshold_: float | None = None
+        if len(classes) > 2:
+            K, decided = len(classes), None
+            if self._reject_costs is not None:
+                decided = certain_from(self._action_costs(), against=[K])
+            self.zone_: Any = class_caps(self.zone, classes, decided)
+            return
+        if self._reject_costs is None:
+            self.threshold_ = threshold_from_costs(self.costs, classes, prior)
+        cuts: Any = self.threshold_
+        if is_real(self.zone):
+            cuts = cuts_of(self.costs, classes, prior, self._reject_costs)
+        self.zone_ = binary_zone(self.zone, cuts)
+
+    def _action_costs(self) -> Array:
+        """Costs (K, A) of all actions, staying undecided last where that is one."""
+        if self._reject_costs is None:
+            return self.cost_matrix_
+        return np.column_stack([self.cost_matrix_, self._reject_costs])
 
     def _caps(self) -> Array:
         """Probability of each class from which its rows saturate."""

@@ -12,16 +12,15 @@ from sklearn.base import clone
 
 from grayzone.decision import (
     action_costs,
-    action_labels,
     adjust_prior,
     bayes_decision,
     class_prior,
     cost_matrix,
-    reject_costs,
 )
 from grayzone.decision.costs import Costs, has_threshold, threshold_of
 from grayzone.decision.priors import class_shares
 from grayzone.decision.rules import cuts_between_actions
+from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._wrapper import DecidingWrapper
 from grayzone.estimators.facts import unwrapped
 from grayzone.numerics.checks import Floats, Numbers, all_or_nothing, as_numpy
@@ -30,7 +29,7 @@ from grayzone.sources.open import refuse_blocks
 __all__ = ["BayesDecisionClassifier"]
 
 
-class BayesDecisionClassifier(DecidingWrapper):
+class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
     r"""Make any probabilistic classifier decide by the costs of its errors.
 
     The wrapped classifier estimates :math:`p_i(x)`; `predict` returns the action of smallest
@@ -183,10 +182,7 @@ class BayesDecisionClassifier(DecidingWrapper):
             )
         classes = as_numpy(estimator.classes_)
         self._set_decision(classes, y, sample_weight)
-        actions = classes
-        if self.reject_cost is not None:
-            actions = action_labels(classes, self.undecided_label)
-        self._expose_inner(estimator, actions, X)
+        self._expose_inner(estimator, self._set_rejection(classes), X)
         self._warn_beyond_zone()
         return self
 
@@ -200,9 +196,6 @@ class BayesDecisionClassifier(DecidingWrapper):
             seen, prior = prior, class_shares(self.prior, classes)
             self._priors = class_shares(seen, classes, "y's shares").tolist(), prior.tolist()
         self._costs = cost_matrix(self.costs, classes, prior).tolist()
-        self._reject_costs = None
-        if self.reject_cost is not None:
-            self._reject_costs = reject_costs(self.reject_cost, classes).tolist()
 
     def _warn_beyond_zone(self) -> None:
         """Warn where decisions rest on probabilities that a zoned classifier has not fitted."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from grayzone.decision.ranges import has_range, threshold_range
 from grayzone.numerics.checks import as_numpy
 
 Array = Any
@@ -29,6 +30,7 @@ class Facts:
     weights: list[tuple[str, float]] = field(default_factory=list)  # largest first
     points: list[str] = field(default_factory=list)  # training rows of these, the first
     threshold: float | None = None  # of decisions, as far as it is told
+    band: tuple[float, float] | None = None  # of thresholds, where costs are ranges
 
 
 def facts_of(estimator: Any, feature_names: Any = None) -> Facts:
@@ -43,10 +45,19 @@ def facts_of(estimator: Any, feature_names: Any = None) -> Facts:
     zone = getattr(model, "zone_", None)
     if isinstance(zone, tuple):
         facts.zone = float(zone[0]), float(zone[1])
+    facts.band = threshold_band(_outermost(estimator, "costs"), model)
     _describe(model, facts)
     facts.bound_path = as_numpy(getattr(model, "bound_path_", [])).tolist()
     facts.weights = _weights(model, names)
     return facts
+
+
+def threshold_band(costs: Any, model: Any) -> tuple[float, float] | None:
+    """Return the range of thresholds that a range of costs implies; None where they are known."""
+    classes = as_numpy(getattr(model, "classes_", []))
+    if not isinstance(costs, Mapping) or len(classes) != 2 or set(costs) != set(classes.tolist()):
+        return None
+    return threshold_range(costs, classes) if has_range(costs, classes) else None
 
 
 def unwrapped(estimator: Any, names: Any = None) -> tuple[Any, Any]:
@@ -103,6 +114,9 @@ def _describe(model: Any, facts: Facts) -> None:
             facts.lines.append((text, f"{float(value):.4g}"))
     if facts.zone is not None:
         facts.lines.append(("Gray zone", f"{facts.zone[0]:.4g} to {facts.zone[1]:.4g}"))
+    if facts.band is not None:
+        band = f"{facts.band[0]:.4g} to {facts.band[1]:.4g}"
+        facts.lines.append(("Thresholds of the range of costs", band))
     for name, text in (
         ("import_points_", "Import points"),
         ("support_", "Support vectors"),

@@ -86,7 +86,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
     zone : None, float, pair or caps, default=None
         None is the full likelihood. Otherwise the loss is truncated outside this gray zone, as in
         :class:`TruncatedLogisticRegression`: import points for where decisions are made
-        (§3.3 of [2]_).
+        (§3.3 of [2]_). Where ``costs`` are ranges, 1.0 is the range of thresholds.
     tol : float, default=1e-3
         Relative accuracy: the fit may stop once what is left to gain is at most ``tol`` times the
         objective. That is measured by the gain of the last points: H has changed by less than this
@@ -116,6 +116,8 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
     ----------
     classes_ : ndarray of shape (K,)
         Class labels; ``classes_[1]`` is the positive one of two.
+    actions_ : ndarray of shape (K,)
+        What ``predict`` can return: the classes.
     import_points_ : ndarray of shape (n_points,)
         Training rows that span f, in the order they were chosen.
     import_vectors_ : {array, sparse array} of shape (n_points, n_features)

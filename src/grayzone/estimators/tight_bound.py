@@ -15,8 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from grayzone.decision import action_labels
-from grayzone.decision.costs import cost_matrix, cost_unit, reject_costs, savings
+from grayzone.decision.costs import cost_matrix, cost_unit, savings
 from grayzone.decision.limits import Target
 from grayzone.estimators._base import (
     NO_OPTIMUM,
@@ -35,6 +34,7 @@ from grayzone.estimators._callbacks import (
 )
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
+from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.numerics.backend import is_elsewhere, moved
 from grayzone.numerics.checks import (
     all_or_nothing,
@@ -73,7 +73,7 @@ _NO_ERROR = 1e-6
 
 
 class TightBoundLogisticRegression(
-    CallbackSupportMixin, FittedSummary, ClassifierMixin, BaseEstimator
+    CallbackSupportMixin, MayStayUndecided, FittedSummary, ClassifierMixin, BaseEstimator
 ):
     r"""Logistic regression that minimises the expected cost of decisions instead of the log-loss.
 
@@ -314,11 +314,10 @@ class TightBoundLogisticRegression(
         """
         for name in ("held_out_costs_", "_online"):
             self.__dict__.pop(name, None)
-        self.classes_ = self.actions_ = classes
+        self.classes_, self.actions_ = classes, self._set_rejection(classes)
         self.cost_matrix_ = costs = cost_matrix(self.costs, classes, prior)
-        if self.reject_cost is not None:
-            self.actions_ = action_labels(classes, self.undecided_label)
-            costs = np.column_stack([costs, reject_costs(self.reject_cost, classes)])
+        if self._reject_costs is not None:
+            costs = np.column_stack([costs, self._reject_costs])
         # plain numbers: they stay on the host, wherever the data live
         self._prior = None if prior is None else as_numpy(prior).tolist()
         self._unit = cost_unit(self.cost_matrix_, prior)

@@ -85,13 +85,25 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         Where probabilities have to be right. For two classes a float h > 0 is
         :math:`\sigma(\mathrm{logit}(\mathrm{threshold}) \pm h)`, that is (.27, .73) for h = 1 at
         threshold .5; a pair is ``(p_min, p_max)``; None is (0, 1), plain logistic
-        regression, which is not sparse. For more classes a float gives every class the cap
-        :math:`\sigma(h)`, a mapping or array gives each its own.
+        regression, which is not sparse. Where ``costs`` are ranges h is in units of the range of
+        thresholds: 1, the default, is that range, 2 is twice as wide in log-odds. With a
+        ``reject_cost`` the zone reaches over both cuts, from h below the lower to h above the upper
+        one. For more classes a float gives every class the cap :math:`\sigma(h)`, with a
+        ``reject_cost`` h above the probability from which on a class is decided for; a mapping
+        or array gives each its own.
     costs : None, "balanced", mapping or array of shape (K, K), default=None
         Costs of errors: None is 0/1, "balanced" puts the threshold at the class prior, a
-        mapping is ``{label: cost of misclassifying it}``, an array ``cost[true, predicted]``.
+        mapping is ``{label: cost of misclassifying it}``, an array ``cost[true, predicted]``. A
+        cost of a mapping that is not known exactly is a range ``(low, high)``: its geometric middle
+        decides, and the zone, unless it is given, is the range of thresholds.
         ``predict`` minimises the expected cost: for two classes rule (1), positive if and only
         if :math:`p \ge C^- / (C^+ + C^-)`.
+    reject_cost : float, mapping or array of shape (K,), default=None
+        Cost of staying undecided, for all or for each true class: ``predict`` follows Chow's rule.
+        None: always decide.
+    undecided_label : "auto", str or number, default="auto"
+        What ``predict`` returns for undecided rows; "auto" is -1 beside numbers and "undecided"
+        beside strings.
     kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable, \
             default="linear"
         Kernel of f. A callable takes two matrices and returns the kernel values of their
@@ -134,6 +146,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     ----------
     classes_ : ndarray of shape (K,)
         Class labels; ``classes_[1]`` is the positive one of two.
+    actions_ : ndarray of shape (K,) or (K + 1,)
+        What ``predict`` can return: the classes and, with ``reject_cost``, the undecided label.
     coef_ : ndarray of shape (1, n_features) or (K, n_features)
         Coefficients of the log-odds (two classes) or of the K scores; only with the linear kernel.
     intercept_ : ndarray of shape (1,) or (K,)
@@ -141,7 +155,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     zone_ : tuple of two floats, or ndarray of shape (K,)
         The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
     threshold_ : float or None
-        Decision threshold of two classes; None for more.
+        Decision threshold of two classes; None for more, and with ``reject_cost``.
     cost_matrix_ : ndarray of shape (K, K)
         ``cost[true, predicted]``.
     support_ : ndarray of shape (n_support,)
@@ -183,6 +197,12 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     >>> clf = TruncatedLogisticRegression(costs={0: 5, 1: 1}).fit(scale(X), y)
     >>> round(clf.threshold_, 3), clf.support_.size < len(y) / 3, clf.dual_gap_ < 1e-6
     (0.833, True, True)
+
+    Costs that are only known to lie in a range, and rows that somebody else may decide:
+
+    >>> clf = TruncatedLogisticRegression(costs={0: (2, 9), 1: 1}, reject_cost=0.2).fit(scale(X), y)
+    >>> [round(p, 3) for p in clf.zone_], clf.actions_
+    ([0.2, 0.978], array([ 0,  1, -1]))
     """
 
     def __init__(
@@ -191,6 +211,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         *,
         zone: Any = 1.0,
         costs: Any = None,
+        reject_cost: Any = None,
+        undecided_label: Any = "auto",
         kernel: Any = "linear",
         gamma: str | float = "scale",
         degree: int = 3,
@@ -208,6 +230,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         self.C = C
         self.zone = zone
         self.costs = costs
+        self.reject_cost = reject_cost
+        self.undecided_label = undecided_label
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

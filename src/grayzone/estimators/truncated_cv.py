@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from grayzone.decision import bayes_decision
-from grayzone.estimators._base import SupportVectorClassifier, class_probabilities
+from grayzone.estimators._base import SupportVectorClassifier, class_probabilities, decided
 from grayzone.estimators._callbacks import FIT_DEPTH, CallbackSupportMixin, with_callbacks
 from grayzone.estimators._search import (
     FoldedRows,
@@ -73,7 +72,13 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
         :obj:`joblib.parallel_backend` context.
     costs : None, "balanced", mapping or array of shape (K, K), default=None
         Costs of errors, as in :class:`TruncatedLogisticRegression`. "balanced" is that of the
-        training rows in each fold.
+        training rows in each fold. Where costs are ranges, widths of ``zones`` are in units of the
+        range of thresholds.
+    reject_cost : float, mapping or array of shape (K,), default=None
+        Cost of staying undecided, in decisions and in the default scoring. None: always decide.
+    undecided_label : "auto", str or number, default="auto"
+        What ``predict`` returns for undecided rows; "auto" is -1 beside numbers and "undecided"
+        beside strings.
     kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable, \
             default="linear"
         Kernel of f, as in :class:`TruncatedLogisticRegression`.
@@ -117,6 +122,8 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
         Iterations in each fit of the folds; where several zones are the same one, of the only fit.
     classes_ : ndarray of shape (K,)
         Class labels; ``classes_[1]`` is the positive one of two.
+    actions_ : ndarray of shape (K,) or (K + 1,)
+        What ``predict`` can return: the classes and, with ``reject_cost``, the undecided label.
     coef_ : ndarray of shape (1, n_features) or (K, n_features)
         Coefficients of the chosen model, fitted to all rows, as are all attributes that follow;
         only with the linear kernel.
@@ -125,7 +132,7 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
     zone_ : tuple of two floats, or ndarray of shape (K,)
         The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
     threshold_ : float or None
-        Decision threshold of two classes; None for more.
+        Decision threshold of two classes; None for more, and with ``reject_cost``.
     cost_matrix_ : ndarray of shape (K, K)
         ``cost[true, predicted]``.
     support_ : ndarray of shape (n_support,)
@@ -173,6 +180,8 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
         refit: bool = True,
         n_jobs: int | None = None,
         costs: Any = None,
+        reject_cost: Any = None,
+        undecided_label: Any = "auto",
         kernel: Any = "linear",
         gamma: str | float = "scale",
         degree: int = 3,
@@ -193,6 +202,8 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
         self.refit = refit
         self.n_jobs = n_jobs
         self.costs = costs
+        self.reject_cost = reject_cost
+        self.undecided_label = undecided_label
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -358,9 +369,10 @@ class _Path(NamedTuple):
 class _Judged(ClassifierMixin, BaseEstimator):
     """A model of which all that is left are its scores of the rows that it is judged by."""
 
-    def __init__(self, scores: Array, classes: Array, cost_matrix: Array) -> None:
-        self.scores = scores
-        self.classes_, self.cost_matrix_ = classes, cost_matrix
+    def __init__(self, scores: Array, model: TruncatedLogisticRegression) -> None:
+        self.scores, self._reject_costs = scores, model._reject_costs
+        self.classes_, self.actions_ = as_numpy(model.classes_), as_numpy(model.actions_)
+        self.cost_matrix_ = as_numpy(model.cost_matrix_)
 
     def decision_function(self, X: Array) -> Array:
         return self.scores[:, 0] if self.scores.shape[1] == 1 else self.scores
@@ -369,12 +381,12 @@ class _Judged(ClassifierMixin, BaseEstimator):
         return class_probabilities(self.scores)
 
     def predict(self, X: Array) -> Array:
-        return self.classes_[bayes_decision(self.predict_proba(X), self.cost_matrix_)]
+        return decided(self, self.predict_proba(X))
 
 
 def _judge(scorer: Scorer, data: FoldedRows, test: Array, scores: Array, model: Any) -> float:
     """Score of the decisions that scores on a device lead to: scorers are NumPy's."""
-    judged = _Judged(as_numpy(scores), np.unique(data.y), as_numpy(model.cost_matrix_))
+    judged = _Judged(as_numpy(scores), model)
     nothing = np.empty((test.size, 0))
     weight = None if data.weight is None else data.weight[test]
     return scored(scorer, judged, nothing, data.y[test], weight)

@@ -6,7 +6,7 @@ they become NumPy arrays. Probabilities stay in the array library they come from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from math import inf, isfinite
 from numbers import Integral, Real
@@ -288,6 +288,17 @@ def as_amounts(values: Any, name: str, owners: Sequence[Any] | None = None) -> F
                 place = f" for {owners[first[0]]!r}"
             raise ValueError(f"{name} must {demand}; got {amounts[first]:g}{place}.")
     return amounts
+
+
+def check_named(mapping: Mapping[Any, Any], labels: NDArray[Any], name: str) -> None:
+    """Check that a mapping names the labels, all of them and no others."""
+    known = labels.tolist()
+    unknown = [label for label in mapping if label not in known]
+    if unknown:
+        raise ValueError(f"{name} names {unknown}, not among the classes {known}.")
+    missing = [label for label in known if label not in mapping]
+    if missing:
+        raise ValueError(f"{name} has no entry for {missing}; it must name all classes, {known}.")
 
 
 def check_weights(sample_weight: Any, n_samples: int) -> Floats:

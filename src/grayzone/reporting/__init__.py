@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from grayzone.decision.costs import cost_matrix, has_threshold, threshold_of
-from grayzone.estimators.facts import Facts, facts_of
+from grayzone.estimators.facts import Facts, facts_of, threshold_band
 from grayzone.reporting.summary import Compared, summarise
 
 __all__ = ["Compared", "Facts", "Report", "report"]
@@ -74,6 +74,7 @@ def report(
         Their labels.
     costs : None, "balanced", mapping or array of shape (K, K), default=None
         What errors cost; by default those of the estimator, if it has any, and otherwise 1 each.
+        Where they are ranges, the page shows what decisions would cost over all their thresholds.
     reject_cost : float, default=None
         What staying undecided costs, where the estimator may.
     title : str, default=None
@@ -105,6 +106,7 @@ def report(
     classes = np.asarray(estimator.classes_)
     codes = _codes(y, classes)
     facts = facts_of(estimator)
+    band = facts.band if costs is None else threshold_band(costs, estimator)
     if costs is None:
         costs = facts.cost_matrix
     prior = np.bincount(codes, minlength=len(classes)) / len(codes)
@@ -127,6 +129,7 @@ def report(
         zone=facts.zone,
         facts=facts,
         columns=_columns(X),
+        band=band,
         threshold=_threshold(facts.threshold, matrix, proba, decided),
     )
     return Report(render(summary), summary)

@@ -102,7 +102,18 @@ def _cost(summary: Summary) -> Any:
         .mark_rule(color=ORANGE, strokeWidth=2)
         .encode(alt.X("at:Q"))
     )
-    return alt.layer(line, rule).add_params(threshold, fn, fp)
+    band = summary["binary"]["band"]
+    shaded = [] if band is None else [_shaded(*band)]
+    return alt.layer(*shaded, line, rule).add_params(threshold, fn, fp)
+
+
+def _shaded(low: float, high: float) -> Any:
+    """A range of probabilities, behind everything else."""
+    return (
+        alt.Chart(pd.DataFrame({"low": [low], "high": [high]}))
+        .mark_rect(color=ORANGE, opacity=0.18)
+        .encode(alt.X("low:Q"), alt.X2("high"))
+    )
 
 
 def _reliability(summary: Summary) -> Any:
@@ -112,11 +123,7 @@ def _reliability(summary: Summary) -> Any:
     low, high = own["zone"]
     top = 1.1 * max(high, bins.predicted.max())
     shown = (0, top if top < 0.5 else 1)  # rare events have small probabilities
-    zone = (
-        alt.Chart(pd.DataFrame({"low": [low], "high": [high]}))
-        .mark_rect(color=ORANGE, opacity=0.18)
-        .encode(alt.X("low:Q"), alt.X2("high"))
-    )
+    zone = _shaded(low, high)
     ideal = (
         alt.Chart(pd.DataFrame({"p": [0, 1]}))
         .mark_line(color=FAINT, strokeDash=[4, 4], clip=True)

@@ -157,8 +157,15 @@ def _explorer(summary: Summary) -> Iterator[str]:
     yield '<div><button type="button" id="reset">As trained</button></div></div>'
     yield (
         '<div class="pair"><div><div class="chart" id="chart-cost" role="img" '
-        'aria-label="Mean cost of a decision against the threshold"></div></div>'
+        'aria-label="Mean cost of a decision against the threshold"></div>'
     )
+    if own["band"] is not None:
+        low, high = own["band"]
+        yield (
+            f'<p class="soft">Shaded: thresholds of the range of costs, {low:.3g} to {high:.3g}; '
+            "the costs on the right are their geometric middle.</p>"
+        )
+    yield "</div>"
     yield '<div class="scroll" aria-live="polite">'
     yield "<table><caption>At this threshold</caption><tbody>"
     for text, id_ in (

@@ -52,6 +52,7 @@ def summarise(
     zone: tuple[float, float] | None,
     facts: Facts,
     threshold: float | None = None,
+    band: tuple[float, float] | None = None,
     compared: list[Compared] | None = None,
     columns: list[dict[str, Any]] | None = None,
     usage: str = "",
@@ -79,6 +80,8 @@ def summarise(
         What the model is made of.
     threshold : float, optional
         Of two classes, where it is not the one of the costs.
+    band : pair, optional
+        Thresholds of two classes whose costs are only known to lie in a range.
     compared : list of Compared, optional
         Models that were compared.
     columns : list of dict, optional
@@ -116,7 +119,7 @@ def summarise(
     }
     if len(classes) == 2 and has_threshold(costs):
         at = float(threshold_of(costs)) if threshold is None else threshold
-        summary["binary"] = _binary(proba[:, 1], codes, at, zone)
+        summary["binary"] = {**_binary(proba[:, 1], codes, at, zone), "band": band}
     return summary
 
 

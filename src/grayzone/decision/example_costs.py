@@ -1,0 +1,145 @@
+r"""What errors cost for each row: thresholds and stakes of rows.
+
+``cost[row, true, decided]`` is what a decision costs for *this* row; :func:`cost_matrices` makes it
+of any form of ``example_costs``. Of two classes, an error on a negative row costs
+:math:`C^-_i = c_{i01} - c_{i00}` more than the right decision, one on a positive row
+:math:`C^+_i = c_{i10} - c_{i11}`. What is computed stays in the library and on the device of the
+costs.
+
+A row has *no threshold* where nothing is at stake (both are zero: any decision is right), or where
+an error costs less than the right decision. Its probability then says nothing about what to decide
+(or the wrong thing): a fit leaves such rows out, as if they weighed nothing.
+
+References
+----------
+R. Hérault and Y. Grandvalet, "Sparse probabilistic classifiers", ICML 2007.
+
+C. Elkan, "The foundations of cost-sensitive learning", IJCAI 2001.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from grayzone.numerics.checks import Array, Floats, as_numpy
+from grayzone.numerics.row_costs import cost_matrices
+
+__all__ = ["cost_matrices", "have_thresholds", "mean_costs", "row_stakes", "row_thresholds"]
+
+
+def row_thresholds(matrices: Array) -> Array:
+    r"""Return the probability from which on deciding for the positive class pays, for each row.
+
+    Rule (1) of Hérault & Grandvalet (2007) with the costs of the row,
+
+    .. math:: p \ge \frac{C^-_i}{C^+_i + C^-_i}.
+
+    Parameters
+    ----------
+    matrices : array of shape (n_samples, 2, 2)
+        ``cost[row, true, decided]``, as :func:`cost_matrices` gives it.
+
+    Returns
+    -------
+    thresholds : array of shape (n_samples,)
+        Numbers in [0, 1]; NaN for rows without a threshold, which have nothing at stake or an
+        error that costs less than the right decision.
+
+    See Also
+    --------
+    threshold_from_costs : The same for costs that all rows share.
+
+    Examples
+    --------
+    >>> from grayzone.decision import cost_matrices, row_thresholds
+    >>> row_thresholds(cost_matrices({"ham": 1.0, "spam": [4.0, 1.0, 0.0]}, ["ham", "spam"]))
+    array([0.2, 0.5, 1. ])
+    """
+    xp = array_namespace(matrices)
+    false_positive, false_negative = errors_of_rows(matrices)
+    # halves, exactly, so that no sum overflows
+    both = 0.5 * false_positive + 0.5 * false_negative
+    good = have_thresholds(matrices)
+    return xp.where(good, 0.5 * false_positive / xp.where(good, both, 1.0), xp.nan)
+
+
+def row_stakes(matrices: Array) -> Array:
+    r"""Return what is at stake in the decision about each row.
+
+    The dearest decision minus the cheapest, averaged over the classes that a row could have; of two
+    classes :math:`(C^+_i + C^-_i) / 2`, and zero for rows without a threshold, whatever they
+    cost. A row's loss weighs as much as its stake: then the loss of two classes has, at the row's
+    threshold, slopes in the ratio of its costs, in the same unit for all rows.
+
+    Parameters
+    ----------
+    matrices : array of shape (n_samples, n_classes, n_classes)
+        ``cost[row, true, decided]``, as :func:`cost_matrices` gives it.
+
+    Returns
+    -------
+    stakes : array of shape (n_samples,)
+        In the unit of the costs.
+
+    Examples
+    --------
+    >>> from grayzone.decision import cost_matrices, row_stakes
+    >>> row_stakes(cost_matrices({"ham": 1.0, "spam": [4.0, 1.0, 0.0]}, ["ham", "spam"]))
+    array([2.5, 1. , 0.5])
+    """
+    xp = array_namespace(matrices)
+    # a mean of shares, so that no sum overflows
+    spans = (xp.max(matrices, axis=2) - xp.min(matrices, axis=2)) / matrices.shape[1]
+    stakes = xp.sum(spans, axis=1)
+    return xp.where(have_thresholds(matrices), stakes, 0.0) if matrices.shape[1] == 2 else stakes
+
+
+def mean_costs(matrices: Array, weights: Array) -> Floats:
+    """Return the mean of the rows' matrices, as a NumPy array.
+
+    Parameters
+    ----------
+    matrices : array of shape (n_samples, n_classes, n_classes)
+        ``cost[row, true, decided]``.
+    weights : array of shape (n_samples,)
+        Weights of the rows, of the same library.
+
+    Returns
+    -------
+    cost : ndarray of shape (n_classes, n_classes)
+        The matrix that rows of unknown costs are decided by.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.decision.example_costs import cost_matrices, mean_costs
+    >>> mean_costs(cost_matrices({0: [1.0, 3.0], 1: 5.0}, classes=[0, 1]), np.ones(2))
+    array([[0., 2.],
+           [5., 0.]])
+    """
+    xp, (n, K) = array_namespace(matrices), matrices.shape[:2]
+    shares = weights / xp.sum(weights)
+    return as_numpy(shares @ xp.reshape(matrices, (n, K * K))).reshape(K, K)
+
+
+def errors_of_rows(matrices: Array) -> tuple[Array, Array]:
+    """Return what an error costs more than the right decision, for each of two classes."""
+    return matrices[:, 0, 1] - matrices[:, 0, 0], matrices[:, 1, 0] - matrices[:, 1, 1]
+
+
+def have_thresholds(matrices: Array) -> Array:
+    """Whether no error about a row is cheaper than the right decision, and one is dearer."""
+    false_positive, false_negative = errors_of_rows(matrices)
+    none_cheaper = (false_positive >= 0.0) & (false_negative >= 0.0)
+    return none_cheaper & ((false_positive > 0.0) | (false_negative > 0.0))
+
+
+def shared_matrix(matrices: Array) -> Floats | None:
+    """Return the one matrix that all rows have, or None where they differ."""
+    if not matrices.shape[0]:
+        return None
+    xp = array_namespace(matrices)
+    if not bool(xp.all(matrices == matrices[:1, ...])):
+        return None
+    return np.array(as_numpy(matrices[0, ...]))

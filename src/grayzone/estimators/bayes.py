@@ -15,7 +15,9 @@ from grayzone.decision import (
     adjust_prior,
     bayes_decision,
     class_prior,
+    cost_matrices,
     cost_matrix,
+    row_thresholds,
 )
 from grayzone.decision.costs import Costs, has_threshold, threshold_of
 from grayzone.decision.priors import class_shares
@@ -126,6 +128,12 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
     ... )
     >>> int((today.fit(X, y).predict(X) == 0).sum()), int((clf.predict(X) == 0).sum())
     (200, 246)
+
+    Costs of each row, such as the amount of a loan, decide in place of the others:
+
+    >>> rows = clf.predict(X, example_costs={0: X[:, 3], 1: 100.0})
+    >>> int((rows == 0).sum())
+    227
     """
 
     def __init__(
@@ -199,30 +207,41 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
 
     def _warn_beyond_zone(self) -> None:
         """Warn where decisions rest on probabilities that a zoned classifier has not fitted."""
-        zone = getattr(unwrapped(self.estimator_)[0], "zone_", None)
-        if len(self._costs) > 2 or not isinstance(zone, tuple):
-            return
-        cuts = cuts_between_actions(self._costs, self._reject_costs)
-        if self._priors is not None:
-            cuts = adjust_prior(cuts, *reversed(self._priors))
-        beyond = [cut for cut in cuts if not zone[0] <= cut <= zone[1]]
-        if beyond:
-            warnings.warn(
-                f"Decisions change at a probability of {beyond[0]:.3g}, outside the zone "
-                f"({zone[0]:.3g}, {zone[1]:.3g}) that the classifier was fitted for, where its "
-                "probabilities only say that they are beyond it. Fit it with these costs, with a "
-                "wider zone, or with zone=None.",
-                UserWarning,
-                stacklevel=4,
-            )
+        if len(self._costs) == 2:
+            cuts = cuts_between_actions(self._costs, self._reject_costs)
+            beyond, zone = self._beyond_zone(cuts)
+            if len(beyond):
+                _say_beyond(f"Decisions change at a probability of {beyond[0]:.3g},", zone)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def _warn_rows_beyond_zone(self, thresholds: Floats) -> None:
+        """Warn where the costs of rows put their thresholds there."""
+        thresholds = thresholds[~np.isnan(thresholds)]
+        beyond, zone = self._beyond_zone(thresholds)
+        if len(beyond):
+            share = len(beyond) / len(thresholds)
+            _say_beyond(f"The costs of {share:.1%} of these rows put their thresholds", zone)
+
+    def _beyond_zone(self, cuts: Floats) -> tuple[Floats, Any]:
+        """Return the cuts that the wrapped classifier was not fitted for, and its zone."""
+        zone = getattr(unwrapped(self.estimator_)[0], "zone_", None)
+        if not isinstance(zone, tuple):
+            return cuts[:0], zone
+        if self._priors is not None and len(cuts):
+            cuts = adjust_prior(cuts, *reversed(self._priors))
+        return cuts[(cuts < zone[0]) | (cuts > zone[1])], zone
+
+    def predict(self, X: Any, example_costs: Any = None) -> NDArray[Any]:
         """Return the action of smallest expected cost for each row.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Data, as the wrapped classifier takes it.
+        example_costs : array-like of shape (n_samples, n_classes, n_classes) or mapping, \
+                default=None
+            What decisions about these rows cost, in place of `costs`: ``cost[row, true,
+            predicted]``, or ``{label: cost of misclassifying each row if it has that label}``. What
+            staying undecided costs remains `reject_cost`.
 
         Returns
         -------
@@ -230,16 +249,19 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
             Class labels or the label of "undecided".
         """
         proba = self._proba(X, caller="predict")
-        chosen = bayes_decision(proba, self._costs, reject_cost=self._reject_costs)
-        return self._labels(chosen)
+        costs = self._costs_for(proba, example_costs)
+        return self._labels(bayes_decision(proba, costs, reject_cost=self._reject_costs))
 
-    def expected_costs(self, X: Any) -> Numbers:
+    def expected_costs(self, X: Any, example_costs: Any = None) -> Numbers:
         """Return the expected cost of every action for each row.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Data, as the wrapped classifier takes it.
+        example_costs : array-like of shape (n_samples, n_classes, n_classes) or mapping, \
+                default=None
+            Costs of these rows, in place of `costs`; as in `predict`.
 
         Returns
         -------
@@ -247,7 +269,18 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
             Expected costs, one column for each of `actions_`.
         """
         proba = self._proba(X, caller="expected_costs")
-        return action_costs(proba, self._costs, reject_cost=self._reject_costs)
+        costs = self._costs_for(proba, example_costs)
+        return action_costs(proba, costs, reject_cost=self._reject_costs)
+
+    def _costs_for(self, proba: Any, example_costs: Any) -> Any:
+        """Return the costs of rows with these probabilities, or those that all rows share."""
+        if example_costs is None:
+            return self._costs
+        classes = as_numpy(self.classes_)
+        matrices = cost_matrices(example_costs, classes, proba.shape[0], some_stake=False)
+        if len(classes) == 2:
+            self._warn_rows_beyond_zone(as_numpy(row_thresholds(matrices)))
+        return matrices
 
     def _proba(self, X: Any, *, caller: str) -> Any:
         proba = super()._proba(X, caller=caller)
@@ -273,3 +306,13 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
         matrix = self.cost_matrix_
         binary = len(matrix) == 2 and self._reject_costs is None
         return threshold_of(matrix) if binary and has_threshold(matrix) else None
+
+
+def _say_beyond(what: str, zone: tuple[float, float]) -> None:
+    warnings.warn(
+        f"{what} outside the zone ({zone[0]:.3g}, {zone[1]:.3g}) that the classifier was fitted "
+        "for, where its probabilities only say that they are beyond it. Fit it with these costs, "
+        "with a wider zone, or with zone=None.",
+        UserWarning,
+        stacklevel=5,
+    )

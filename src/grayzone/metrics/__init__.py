@@ -15,10 +15,11 @@ R. Hérault and Y. Grandvalet, "Sparse probabilistic classifiers", ICML 2007.
 
 from grayzone.metrics.curves import CostCurve, RiskCoverageCurve, cost_curve, risk_coverage_curve
 from grayzone.metrics.net_benefit import NetBenefitCurve, net_benefit, net_benefit_curve
+from grayzone.metrics.scorer import CostScorer, make_cost_scorer
 from grayzone.metrics.scores import (
     SelectiveRisk,
     expected_cost,
-    make_cost_scorer,
+    savings_score,
     selective_risk,
     zone_calibration_error,
     zone_log_loss,
@@ -26,6 +27,7 @@ from grayzone.metrics.scores import (
 
 __all__ = [
     "CostCurve",
+    "CostScorer",
     "NetBenefitCurve",
     "RiskCoverageCurve",
     "SelectiveRisk",
@@ -35,6 +37,7 @@ __all__ = [
     "net_benefit",
     "net_benefit_curve",
     "risk_coverage_curve",
+    "savings_score",
     "selective_risk",
     "zone_calibration_error",
     "zone_log_loss",

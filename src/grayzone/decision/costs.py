@@ -317,11 +317,7 @@ def cost_unit(matrix: Floats, prior: ArrayLike | None = None) -> float:
 
 def savings(costs: Floats, unit: float) -> Floats:
     """Return what actions (K, A) save against the dearest one, in a unit of their costs."""
-    if not 1.0 / _DEAREST <= unit <= _DEAREST:
-        raise ValueError(
-            f"Errors must cost between {1.0 / _DEAREST:g} and {_DEAREST:g} on average; got costs "
-            f"of {unit:g}. Give them in another unit."
-        )
+    check_unit(unit)
     most = float(costs.max()) / unit
     if most > HEAVIEST:
         raise ValueError(
@@ -329,6 +325,15 @@ def savings(costs: Floats, unit: float) -> Floats:
             f"cost on average; at most {HEAVIEST:g} times can be trained for."
         )
     return (costs.max(axis=1, keepdims=True) - costs) / unit
+
+
+def check_unit(unit: float) -> None:
+    """Check what errors cost on average: sums over many rows have to be doubles."""
+    if not 1.0 / _DEAREST <= unit <= _DEAREST:
+        raise ValueError(
+            f"Errors must cost between {1.0 / _DEAREST:g} and {_DEAREST:g} on average; got costs "
+            f"of {unit:g}. Give them in another unit."
+        )
 
 
 def stakes(matrix: Floats) -> tuple[float, float]:

@@ -19,6 +19,8 @@ C. Elkan, "The foundations of cost-sensitive learning", IJCAI 2001.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from array_api_compat import array_namespace
 
@@ -133,6 +135,41 @@ def have_thresholds(matrices: Array) -> Array:
     false_positive, false_negative = errors_of_rows(matrices)
     none_cheaper = (false_positive >= 0.0) & (false_negative >= 0.0)
     return none_cheaper & ((false_positive > 0.0) | (false_negative > 0.0))
+
+
+def row_cuts(matrices: Array, reject_costs: Any = None) -> tuple[Array, Array]:
+    """Return the lowest and the highest probability at which the decision about a row changes.
+
+    Both are the row's threshold unless staying undecided, which costs `reject_costs` for each true
+    class, is the best action in between. NaN for rows without a threshold.
+
+    Examples
+    --------
+    >>> from grayzone.decision.example_costs import cost_matrices, row_cuts
+    >>> row_cuts(cost_matrices({0: [1.0, 1.0], 1: [1.0, 3.0]}, classes=[0, 1]), [0.25, 0.25])
+    (array([0.25      , 0.08333333]), array([0.75, 0.75]))
+    """
+    thresholds = row_thresholds(matrices)
+    if reject_costs is None:
+        return thresholds, thresholds
+    xp, (negative, positive) = array_namespace(matrices), reject_costs
+    # what staying undecided costs more than the right decision, and less than the error
+    more, less = negative - matrices[:, 0, 0], matrices[:, 1, 0] - positive
+    low = _meeting(more, less)
+    more, less = positive - matrices[:, 1, 1], matrices[:, 0, 1] - negative
+    high = 1.0 - _meeting(more, less)
+    apart = (low < high) & (thresholds == thresholds)
+    # never undecided next to a class that is never decided for
+    inner_low, inner_high = xp.where(low > 0.0, low, high), xp.where(high < 1.0, high, low)
+    return xp.where(apart, inner_low, thresholds), xp.where(apart, inner_high, thresholds)
+
+
+def _meeting(more: Array, less: Array) -> Array:
+    """Share of `more` in both, within 0 and 1: where two expected costs are the same."""
+    xp = array_namespace(more)
+    good = (more >= 0.0) & (less >= 0.0) & ((more > 0.0) | (less > 0.0))
+    share = 0.5 * more / xp.where(good, 0.5 * more + 0.5 * less, 1.0)
+    return xp.where(good, share, xp.where(less > 0.0, 0.0, 1.0))
 
 
 def shared_matrix(matrices: Array) -> Floats | None:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import ArrayLike, NDArray
 
 from grayzone.numerics.checks import Floats, as_numpy, check_number, is_real
@@ -59,20 +60,44 @@ def zone_around(threshold: float, width: float | None = 1.0) -> tuple[float, flo
     if width is None:
         return 0.0, 1.0
     w = check_number("width", width, above=0.0)
-    if w < _NARROW_ZONE:
-        loss = -math.expm1(-w)
-        p_min = t - t * (1.0 - t) * loss / (1.0 - t * loss)
-        p_max = t + t * (1.0 - t) * loss / (1.0 - (1.0 - t) * loss)
-    else:
-        shrink = math.exp(-w)
-        p_min = t * shrink / (t * shrink + (1.0 - t))
-        p_max = t / (t + (1.0 - t) * shrink)
+    p_min, p_max = _end_below(t, w), _end_above(t, w)
     if not p_min < t < p_max:
         raise ValueError(
             f"The zone of width {width!r} around {threshold!r} is narrower than floating-point "
             "numbers can tell apart; give a larger width."
         )
     return p_min, p_max
+
+
+def _end_below(t: Any, width: float) -> Any:
+    """Probability so far below t in log-odds; t is a number or an array."""
+    if width < _NARROW_ZONE:
+        loss = -math.expm1(-width)
+        return t - t * (1.0 - t) * loss / (1.0 - t * loss)
+    shrink = math.exp(-width)
+    return t * shrink / (t * shrink + (1.0 - t))
+
+
+def _end_above(t: Any, width: float) -> Any:
+    """Probability so far above t in log-odds; t is a number or an array."""
+    if width < _NARROW_ZONE:
+        loss = -math.expm1(-width)
+        return t + t * (1.0 - t) * loss / (1.0 - (1.0 - t) * loss)
+    return t / (t + (1.0 - t) * math.exp(-width))
+
+
+def row_floors(low: Any, high: Any, width: float) -> Any:
+    """Return the floors (n, 2) of the losses of rows, one for each class they may have.
+
+    Those of the zones from `width` below the lowest probability at which a row's decision changes
+    to `width` above the highest; in the library of these arrays. NaN for rows without a zone.
+    """
+    xp = array_namespace(low)
+    p_min, p_max = _end_below(low, width), _end_above(high, width)
+    good = (p_min > 0.0) & (p_min < low) & (low <= high) & (high < p_max) & (p_max < 1.0)
+    p_min, p_max = xp.where(good, p_min, 0.5), xp.where(good, p_max, 0.5)
+    floors = xp.stack([xp.log(p_min) - xp.log1p(-p_min), xp.log1p(-p_max) - xp.log(p_max)], axis=1)
+    return xp.where(good[:, None], floors, xp.nan)
 
 
 class Cuts(NamedTuple):

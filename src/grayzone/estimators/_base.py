@@ -12,9 +12,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from grayzone.decision import bayes_decision
+from grayzone.decision import bayes_decision, cost_matrices
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
+from grayzone.estimators._stakes import warn_beyond_reach
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import Floats, Numbers, as_numpy
 from grayzone.numerics.designs import as_design
@@ -172,13 +173,17 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         return log_probabilities(self._scores(X, "predict_log_proba"))
 
     @lazily
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, example_costs: Any = None) -> NDArray[Any]:
         """Decide with the least expected cost.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Data.
+        example_costs : array-like of shape (n_samples, K, K) or mapping, default=None
+            Costs of each row, by which it is decided: ``cost[row, true, decided]``, or ``{label:
+            costs of misclassifying each row if it has that label}``. None: by ``cost_matrix_``, or
+            by the costs that blocks bring. Where nothing is at stake any decision is right.
 
         Returns
         -------
@@ -186,7 +191,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
             Labels. For two classes rule (1): positive if and only if p >= ``threshold_``. With a
             ``reject_cost`` the undecided label where even the best decision would cost more.
         """
-        return decided(self, class_probabilities(self._scores(X, "predict")))
+        return decided(self, class_probabilities(self._scores(X, "predict")), example_costs)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -267,11 +272,15 @@ def labels_at(labels: Array, places: Array) -> Array:
     return array_namespace(labels).take(labels, places)
 
 
-def decided(model: Any, proba: Array) -> Array:
-    """Labels of the actions of least expected cost."""
-    undecided = getattr(model, "_reject_costs", None)
+def decided(model: Any, proba: Array, example_costs: Any = None) -> Array:
+    """Labels of the actions of least expected cost: that of each row, or that of all."""
+    undecided, costs = getattr(model, "_reject_costs", None), model.cost_matrix_
+    if example_costs is not None:
+        classes, n_rows = as_numpy(model.classes_), proba.shape[0]
+        costs = cost_matrices(example_costs, classes, n_rows, some_stake=False)
+        warn_beyond_reach(model, costs)
     actions = model.classes_ if undecided is None else model.actions_
-    return labels_at(actions, bayes_decision(proba, model.cost_matrix_, reject_cost=undecided))
+    return labels_at(actions, bayes_decision(proba, costs, reject_cost=undecided))
 
 
 class SupportVectorClassifier(FunctionClassifier):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
@@ -13,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from grayzone.arrays import to_numpy
 from grayzone.numerics.backend import is_single
-from grayzone.numerics.checks import Given, Result
+from grayzone.numerics.checks import Given, Result, as_numpy
 from grayzone.sources.convert import as_rows, check_numeric, names_of
-from grayzone.sources.dask import is_dask, is_dask_frame
+from grayzone.sources.dask import dask_costs, is_dask, is_dask_frame
+from grayzone.sources.open import COSTS_OF_BLOCKS
 from grayzone.sources.source import Source
 
 Array = Any
@@ -34,20 +36,27 @@ def lazily(method: Callable[Given, Result]) -> Callable[Given, Result]:
     have the precision of the rows; they are computed in double precision.
     """
     name = method.__name__
-    compute = cast(Callable[[Any, Any], Any], method)
+    compute = cast(Callable[..., Any], method)
+    by_costs = "example_costs" in inspect.signature(method).parameters
 
     @wraps(method)
-    def predicted(self: Any, X: Any) -> Any:
+    def predicted(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         if not (isinstance(X, Source) or is_dask(X)):
-            values = compute(self, X)
+            values = compute(self, X, *args, **options)
             return values if name == "predict" or not is_single(X) else _single(values, name)
+        given = inspect.signature(method).bind(self, X, *args, **options)  # or an error
+        costs = given.arguments.get("example_costs")
         check_is_fitted(self)
         names = X.feature_names if isinstance(X, Source) else names_of(X)
         n_features = X.n_features if isinstance(X, Source) else int(X.shape[1])
         _check_features(self, names, n_features)
         call = _Call(_nameless(self), name)
         if isinstance(X, Source):
-            return _by_blocks(call, X)
+            if costs is not None:
+                raise ValueError(COSTS_OF_BLOCKS)
+            return _by_blocks(call, X, by_costs)
+        if costs is not None:
+            return _on_array_with_costs(call, X, costs)
         return _on_frame(call, X) if is_dask_frame(X) else _on_array(call, X)
 
     return cast(Callable[Given, Result], predicted)
@@ -91,11 +100,11 @@ class _Call:
     estimator: Any
     method: str
 
-    def __call__(self, X: Any) -> Array:
-        rows = as_rows(X, "X")
+    def __call__(self, X: Any, costs: Any = None) -> Array:
+        rows, options = as_rows(X, "X"), {} if costs is None else {"example_costs": costs}
         if rows.shape[0] == 0:
             return self.like(rows.dtype)[:0]
-        return getattr(self.estimator, self.method)(rows)
+        return getattr(self.estimator, self.method)(rows, **options)
 
     @property
     def __name__(self) -> str:
@@ -108,9 +117,23 @@ class _Call:
         return getattr(self.estimator, self.method)(zeros)
 
 
-def _by_blocks(call: _Call, source: Source) -> Iterator[Array]:
+def _by_blocks(call: _Call, source: Source, by_costs: bool) -> Iterator[Array]:
     for block in source.blocks():
-        yield call(block.X)
+        yield call(block.X, block.costs if by_costs else None)
+
+
+def _on_array_with_costs(call: _Call, X: Any, costs: Any) -> Any:
+    """Decide about chunks, each with the costs of its rows."""
+    import dask.array as da
+
+    if is_dask_frame(X):
+        check_numeric(X._meta, "X")
+        X = X.to_dask_array(lengths=True)
+    X = X.rechunk({1: -1})
+    like = call.like(_precision(X))
+    matrices = dask_costs(costs, as_numpy(call.estimator.classes_), X)
+    parts = (X, "ij", matrices, "ikl")
+    return da.blockwise(call, "i", *parts, concatenate=True, dtype=like.dtype, meta=like[:0])
 
 
 def _on_array(call: _Call, X: Any) -> Any:

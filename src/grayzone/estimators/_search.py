@@ -16,6 +16,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from grayzone.decision import cost_matrices
 from grayzone.estimators._callbacks import fit_progress
 from grayzone.metrics import expected_cost
 from grayzone.numerics.backend import moved
@@ -43,15 +44,18 @@ class FoldedRows(NamedTuple):
     y: Array
     weight: Array | None
     pairwise: bool  # columns of X are rows, too
+    costs: Array | None = None  # of each row, (n, K, K); NumPy's, too
 
     @classmethod
     def of(cls, labelled: Labelled, pairwise: bool) -> FoldedRows:
         """Return the rows that a fit was given."""
         assert isinstance(labelled.source, HeldSource)
-        X, y, weight, _ = labelled.source.block
+        X, y, weight, _, costs = labelled.source.block
         if weight is not None:
             weight = check_weights(weight, int(X.shape[0]))
-        return cls(X, as_numpy(y), weight, pairwise)
+        if costs is not None:
+            costs = as_numpy(cost_matrices(costs, labelled.classes, int(X.shape[0])))
+        return cls(X, as_numpy(y), weight, pairwise, costs)
 
     @property
     def elsewhere(self) -> bool:
@@ -73,7 +77,8 @@ class FoldedRows(NamedTuple):
 
     def labelled(self, rows: Array, class_weight: Any) -> Labelled:
         """Return rows as a fit is given them."""
-        return label(HeldSource(*self.take(rows, rows)), class_weight)
+        costs = None if self.costs is None else self.costs[rows]
+        return label(HeldSource(*self.take(rows, rows), costs), class_weight)
 
     def folds(self, cv: Any) -> list[tuple[Array, Array]]:
         """Row numbers of the training and the held-out rows of each fold, checked."""

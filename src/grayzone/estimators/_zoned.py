@@ -10,6 +10,7 @@ from grayzone.decision.costs import cost_matrix, threshold_from_costs
 from grayzone.decision.ranges import cuts_of
 from grayzone.decision.rules import certain_from
 from grayzone.decision.zones import binary_zone, class_caps, floor_of
+from grayzone.estimators._stakes import refuse_both, staked
 from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.numerics.checks import is_real
 from grayzone.sources.labelled import Labelled
@@ -25,25 +26,37 @@ class Zoned(MayStayUndecided):
     # not a parameter of all of them: the others always decide
     reject_cost: Any = None
     undecided_label: Any = "auto"
+    # of rows with costs of their own, how far their zones reach
+    _reach: tuple[float, float] | None = None
 
-    def _set_decision(self, labelled: Labelled) -> None:
-        """Set ``classes_``, ``actions_``, ``cost_matrix_``, ``threshold_`` and ``zone_``."""
-        classes, prior = labelled.classes, labelled.prior
+    def _set_decision(self, labelled: Labelled) -> Labelled:
+        """Set ``classes_``, ``actions_``, ``cost_matrix_``, ``threshold_`` and ``zone_``.
+
+        Returns the rows: those that have costs of their own weigh what is at stake in them, and
+        the decision is that of their mean costs.
+        """
+        classes, prior, costs = labelled.classes, labelled.prior, self.costs
         self.classes_, self.actions_ = classes, self._set_rejection(classes)
-        self.cost_matrix_ = cost_matrix(self.costs, classes, prior)
+        self._reach = None
+        if labelled.priced:
+            refuse_both(costs, labelled)
+            width = self.zone if is_real(self.zone) and len(classes) == 2 else None
+            labelled, costs, self._reach = staked(labelled, width, self._reject_costs)
+        self.cost_matrix_ = cost_matrix(costs, classes, prior)
         self.threshold_: float | None = None
         if len(classes) > 2:
             K, decided = len(classes), None
             if self._reject_costs is not None:
                 decided = certain_from(self._action_costs(), against=[K])
             self.zone_: Any = class_caps(self.zone, classes, decided)
-            return
+            return labelled
         if self._reject_costs is None:
-            self.threshold_ = threshold_from_costs(self.costs, classes, prior)
+            self.threshold_ = threshold_from_costs(costs, classes, prior)
         cuts: Any = self.threshold_
         if is_real(self.zone):
-            cuts = cuts_of(self.costs, classes, prior, self._reject_costs)
+            cuts = cuts_of(costs, classes, prior, self._reject_costs)
         self.zone_ = binary_zone(self.zone, cuts)
+        return labelled
 
     def _action_costs(self) -> Array:
         """Costs (K, A) of all actions, staying undecided last where that is one."""

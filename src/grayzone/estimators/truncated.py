@@ -34,7 +34,6 @@ from grayzone.numerics.checks import (
     check_penalty,
 )
 from grayzone.numerics.kernels import NAMES
-from grayzone.numerics.losses import sigmoid
 from grayzone.solvers import Record, Solution, Status, TruncatedSpec, minimise
 from grayzone.solvers.choose import check_possible
 from grayzone.solvers.kernel.choose import kernel_for
@@ -248,7 +247,13 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
+    def fit(
+        self,
+        X: Array,
+        y: Array = None,
+        sample_weight: Array | None = None,
+        example_costs: Any = None,
+    ) -> Self:
         """Fit the model; on any error or interruption the estimator stays as it was.
 
         Parameters
@@ -264,6 +269,14 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
             Class labels; None beside blocks, which bring theirs.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row's loss; None beside blocks.
+        example_costs : array-like of shape (n_samples, K, K) or mapping, default=None
+            Costs of each row, in place of ``costs``: ``cost[row, true, decided]``, or ``{label:
+            costs of misclassifying each row if it has that label}``. A row's threshold gives it its
+            own zone, and its loss weighs as much as its stake, what errors about it cost, relative
+            to the mean stake: constant rows are the same as ``costs``. Rows that have nothing at
+            stake count as rows of weight zero. ``cost_matrix_``, ``threshold_`` and ``zone_`` are
+            those of the mean costs, by which ``predict`` decides about rows of unknown costs. None
+            beside blocks, which bring theirs.
 
         Returns
         -------
@@ -278,6 +291,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
             sample_weight,
             class_weight=self.class_weight,
             by_rows=self.kernel != "linear",
+            example_costs=example_costs,
+            takes_costs=True,
             **self._accepted(),
         )
         start = self._previous_coef(labelled)
@@ -297,7 +312,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         several_fits: bool = False,
     ) -> Solution:
         """Decide, specify, solve and expose, from start coefficients where there are some."""
-        self._set_decision(labelled)
+        labelled = self._set_decision(labelled)
         floors, ceilings = self._saturation()
         spec = self._specify(labelled, floors, several_fits)
         options: dict[str, Any] = {
@@ -366,7 +381,10 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         if self.kernel != "linear":
             assert labelled.held is not None
             kernel = labelled.held.state("kernel", None, lambda: kernel_for(self, labelled))
-        return TruncatedSpec(floors, 1.0 / self.C, self.fit_intercept, kernel, cache, several_fits)
+        penalty, by_rows = 1.0 / self.C, labelled.by_rows
+        return TruncatedSpec(
+            floors, penalty, self.fit_intercept, kernel, cache, several_fits, by_rows
+        )
 
     def _listener(
         self, labelled: Labelled, spec: TruncatedSpec, report: Report | None
@@ -495,7 +513,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         assert rows is not None
         xp, coef = array_namespace(duals), solution.coef
         active = xp.any(duals != 0.0, axis=1)
-        hinge = solution.multipliers <= spec.per_row(sigmoid(spec.floors), rows)
+        hinge = solution.multipliers <= spec.slopes_at_floors(rows)
         partition = xp.astype(active, xp.float64) + xp.astype(active & ~hinge, xp.float64)
         if spec.kernel is None:
             coef = -(rows.weight[:, None] * duals).T / spec.penalty

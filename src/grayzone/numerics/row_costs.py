@@ -83,6 +83,30 @@ def cost_matrices(
     return matrices
 
 
+def costs_at(example_costs: Any, rows: Any) -> Any:
+    """Return the costs of some rows, in the form that those of all are given in.
+
+    Parameters
+    ----------
+    example_costs : array-like, mapping or None
+        As in :func:`cost_matrices`.
+    rows : slice or ndarray of ints
+        Which rows.
+
+    Returns
+    -------
+    costs : array, mapping or None
+        Numbers that are those of all rows stay so.
+    """
+    if example_costs is None:
+        return None
+    if isinstance(example_costs, Mapping):
+        return {label: costs_at(costs, rows) for label, costs in example_costs.items()}
+    if not hasattr(example_costs, "shape") or hasattr(example_costs, "iloc"):
+        example_costs = as_numpy(example_costs)
+    return example_costs if example_costs.ndim == 0 else example_costs[rows, ...]
+
+
 def differ(matrices: Array) -> bool:
     """Whether any decision about any row costs more than another."""
     xp = array_namespace(matrices)

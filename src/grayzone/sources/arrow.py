@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from grayzone.numerics.checks import is_real
 from grayzone.sources.convert import rows_of_a_block
 from grayzone.sources.files import Stamp, stamp
 from grayzone.sources.source import Block, Source
@@ -27,6 +28,7 @@ def open_parquet(
     weight: str | None = None,
     columns: Sequence[str] | None = None,
     *,
+    costs: Mapping[Any, str | float] | None = None,
     block_rows: int | None = None,
 ) -> ArrowSource:
     """Rows of Parquet or Arrow files, for ``fit`` and ``predict``, without loading them.
@@ -47,6 +49,10 @@ def open_parquet(
     columns : sequence of str, default=None
         Columns that are features; by default all others. They must be made of numbers, without
         nulls. Where all are in single precision they stay so; others become double precision.
+    costs : mapping, default=None
+        What decisions about each row cost, the ``example_costs`` of a fit and of predictions:
+        ``{label: column}``, the column that has what it costs to misclassify a row of that label,
+        or one number for all rows. Such a column is no feature unless ``columns`` names it.
     block_rows : int, default=None
         Rows of a block; by default as many as take 16 MB in double precision.
 
@@ -78,9 +84,14 @@ def open_parquet(
     >>> clf = TruncatedLogisticRegression().fit(source)
     >>> clf.feature_names_in_
     array(['a', 'b'], dtype=object)
+    >>> loans = pa.table({"a": a, "amount": np.abs(b), "paid": np.where(a > b, "yes", "no")})
+    >>> pa.parquet.write_table(loans, Path(folder.name, "rows.parquet"))
+    >>> source = open_parquet(folder.name, target="paid", costs={"no": "amount", "yes": 0.1})
+    >>> clf.fit(source).feature_names_in_
+    array(['a'], dtype=object)
     >>> folder.cleanup()
     """
-    return ArrowSource(path, target, weight, columns, block_rows)
+    return ArrowSource(path, target, weight, columns, costs, block_rows)
 
 
 class _File(NamedTuple):
@@ -101,22 +112,26 @@ class ArrowSource(Source):
         target: str | None,
         weight: str | None,
         columns: Sequence[str] | None,
+        costs: Mapping[Any, str | float] | None,
         block_rows: int | None,
     ) -> None:
         self._files = [_File(stamp(name), _schema(name)) for name in _listed(path)]
-        self._target, self._weight = target, weight
+        self._target, self._weight, self._costs = target, weight, _checked_costs(costs)
         others = [name for name in (target, weight) if name is not None]
+        priced = [name for name in self._costs.values() if isinstance(name, str)]
         if isinstance(columns, str):
             raise TypeError(f"columns must be a sequence of names; got the string {columns!r}.")
-        chosen = _features(self._files[0].schema, others) if columns is None else list(columns)
+        known = dict.fromkeys([*others, *priced])
+        chosen = _features(self._files[0], known) if columns is None else list(columns)
         if not chosen or len(set(chosen)) < len(chosen) or set(chosen) & set(others):
             raise ValueError(
                 f"columns must name at least one feature, none twice, and neither target nor "
                 f"weight; got {chosen}."
             )
         for file in self._files:
-            _check_columns(file, chosen, target, weight, whole=columns is None)
-        self._wanted = [*chosen, *others]
+            _check_columns(file, chosen, list(known), whole=columns is None)
+            _check_numbers(file, [*chosen, *priced, *([] if weight is None else [weight])])
+        self._wanted = list(dict.fromkeys([*chosen, *known]))
         self._dtype = _common_type(self._files, chosen)
         self.has_labels = target is not None
         self._chosen = chosen
@@ -141,11 +156,12 @@ class ArrowSource(Source):
         for k, name in enumerate(self._chosen):
             _fill(X[:, k], batches, name, place)
         labels = None if self._target is None else _labels(batches, self._target, place)
-        weight = None
-        if self._weight is not None:
-            weight = np.empty(n_rows)
-            _fill(weight, batches, self._weight, place)
-        return Block(X, labels, weight, first)
+        weight = None if self._weight is None else _numbers(batches, self._weight, place)
+        costs = {
+            label: _numbers(batches, of, place) if isinstance(of, str) else of
+            for label, of in self._costs.items()
+        }
+        return Block(X, labels, weight, first, costs or None)
 
 
 def _listed(path: Any) -> list[str]:
@@ -178,31 +194,47 @@ def _schema(path: str) -> Any:
         return file.schema if path.endswith(_ARROW) else file.schema_arrow
 
 
-def _features(schema: Any, others: list[str]) -> list[str]:
+def _checked_costs(costs: Any) -> dict[Any, str | float]:
+    """Check costs, which are columns or numbers; none for None."""
+    if costs is None:
+        return {}
+    if not isinstance(costs, Mapping) or not costs:
+        raise TypeError(f"costs must be a mapping {{label: column, or a number}}; got {costs!r}.")
+    for label, of in costs.items():
+        if not (isinstance(of, str) or is_real(of)):
+            raise TypeError(
+                f"costs must give each label the name of a column or a number; got {of!r} for "
+                f"{label!r}."
+            )
+    return dict(costs)
+
+
+def _features(file: _File, others: Iterable[str]) -> list[str]:
     """All columns but those, and but the index that pandas may have written."""
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in schema.names if name not in others and name not in index]
+    index = (file.schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in file.schema.names if name not in others and name not in index]
 
 
-def _check_columns(
-    file: _File, features: list[str], target: str | None, weight: str | None, whole: bool
-) -> None:
+def _check_columns(file: _File, features: list[str], others: list[str], whole: bool) -> None:
     """Check that a file has these columns, once each; all of its columns, where asked to."""
-    import pyarrow.types as types
-
-    names, others = file.schema.names, [name for name in (target, weight) if name is not None]
+    names = file.schema.names
     for name in (*features, *others):
         if names.count(name) != 1:
             found = "more than one" if name in names else "no"
             raise ValueError(f"{file.path} has {found} column {name!r}; it has {names}.")
-    extra = [name for name in _features(file.schema, others) if name not in features]
+    extra = [name for name in _features(file, others) if name not in features]
     if whole and extra:
         raise ValueError(
             f"{file.path} has the columns {extra}, which the first file does not have. Name the "
             "features by columns."
         )
+
+
+def _check_numbers(file: _File, columns: Iterable[str]) -> None:
+    import pyarrow.types as types
+
     numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    for name in features if weight is None else (*features, weight):
+    for name in columns:
         kind = file.schema.field(name).type
         if not any(is_kind(kind) for is_kind in numeric):
             raise ValueError(
@@ -282,6 +314,12 @@ def _columns(batches: list[Any], name: str, place: str) -> Iterator[Any]:
                 "known. Fill them, or leave these rows out."
             )
         yield column
+
+
+def _numbers(batches: list[Any], name: str, place: str) -> Array:
+    values = np.empty(sum(batch.num_rows for batch in batches))
+    _fill(values, batches, name, place)
+    return values
 
 
 def _fill(out: Array, batches: list[Any], name: str, place: str) -> None:

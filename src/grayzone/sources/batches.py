@@ -22,8 +22,9 @@ def from_batches(make_iterator: Callable[[], Iterable[Batch]]) -> BatchSource:
     ----------
     make_iterator : callable
         Called without arguments at the beginning of every reading; returns a *new* iterator over
-        the same rows in the same order, as a generator function does. It yields ``(X, y)`` or
-        ``(X, y, sample_weight)``; ``(X, None)`` will do for predictions. X may be a NumPy array, a
+        the same rows in the same order, as a generator function does. It yields ``(X, y)``,
+        ``(X, y, sample_weight)`` or ``(X, y, sample_weight, example_costs)``, of which all but X
+        may be None; ``(X, None)`` will do for predictions. X may be a NumPy array, a
         frame of pandas or polars, or a sparse matrix. Single precision stays so; other numbers
         become double precision. Batches of some thousand rows or more are best.
 
@@ -69,7 +70,7 @@ class BatchSource(Source):
         self._n_rows: int | None = None
         with self._reading() as batches:
             for number, batch in enumerate(batches):
-                X, y, _ = _parts(batch, number)
+                X, y, *_ = _parts(batch, number)
                 if not _is_empty(X):
                     block = as_block(X, y, None, 0, f"batch {number}")
                     self.n_features, self.feature_names = block.X.shape[1], names_of(X)
@@ -82,10 +83,11 @@ class BatchSource(Source):
         first = 0
         with self._reading() as batches:
             for number, batch in enumerate(batches):
-                X, y, weight = _parts(batch, number)
+                X, y, weight, costs = _parts(batch, number)
                 if _is_empty(X):
                     continue
-                block = as_block(X, y, weight, first, f"batch {number} (from row {first} on)")
+                what = f"batch {number} (from row {first} on)"
+                block = as_block(X, y, weight, first, what, costs)
                 self._check(block, names_of(X), number)
                 first += block.X.shape[0]
                 yield block
@@ -131,13 +133,13 @@ class BatchSource(Source):
 
 
 def _parts(batch: Any, number: int) -> Batch:
-    if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
+    if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3, 4):
         size = f" of {len(batch)}" if isinstance(batch, (tuple, list)) else ""
         raise TypeError(
-            f"A batch must be (X, y) or (X, y, sample_weight); batch {number} is a "
-            f"{type(batch).__name__}{size}."
+            f"A batch must be (X, y) or (X, y, sample_weight), or have example_costs last; batch "
+            f"{number} is a {type(batch).__name__}{size}."
         )
-    return (*batch, None)[:3]
+    return (*batch, None, None)[:4]
 
 
 def _is_empty(X: Any) -> bool:

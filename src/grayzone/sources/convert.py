@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,10 @@ def rows_of_a_block(block_rows: Any, n_features: int) -> int:
     return max(1, _ENTRIES // max(1, n_features))
 
 
-def as_block(X: Any, y: Any, weight: Any, first: int, what: str) -> Block:
+def as_block(X: Any, y: Any, weight: Any, first: int, what: str, costs: Any = None) -> Block:
     """Return a block of NumPy or CSR rows; ``what`` is what errors call the data.
 
-    Labels, weights and values are looked at when a fit begins, not here.
+    Labels, weights, costs and values are looked at when a fit begins, not here.
     """
     rows = as_rows(X, what)
     labels = None if y is None else as_numpy(y)
@@ -35,7 +36,14 @@ def as_block(X: Any, y: Any, weight: Any, first: int, what: str) -> Block:
         labels = labels[:, 0]
     if labels is not None and labels.ndim != 1:
         raise ValueError(f"{what}: y must have one label a row; got shape {labels.shape}.")
-    return Block(rows, labels, _weights(weight, rows.shape[0], what), first)
+    return Block(rows, labels, _weights(weight, rows.shape[0], what), first, _costs(costs))
+
+
+def _costs(costs: Any) -> Any:
+    """Costs of rows as arrays of NumPy, in the form that they come in."""
+    if isinstance(costs, Mapping):
+        return {label: as_numpy(column) for label, column in costs.items()}
+    return None if costs is None else as_numpy(costs)
 
 
 def as_rows(X: Any, what: str) -> Array:

@@ -7,14 +7,15 @@ import re
 import sys
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.checks import as_numpy, check_named
+from grayzone.numerics.row_costs import cost_matrices
 from grayzone.numerics.threads import blas, own_threads
 from grayzone.sources.convert import as_block, check_numeric, names_of
 from grayzone.sources.source import Block, Source, Sums, Task, added
@@ -26,7 +27,7 @@ _ATTEMPTS = 3  # of a reduction whose workers die
 _LOOK = 1.0  # seconds between two looks at a client whose results are waited for
 
 
-def dask_source(X: Any, y: Any, sample_weight: Any) -> DaskSource | None:
+def dask_source(X: Any, y: Any, sample_weight: Any, costs: Any = None) -> DaskSource | None:
     """Return the source of a Dask array or frame; None for anything else."""
     if not is_dask(X):
         if is_of_dask(X):
@@ -36,7 +37,7 @@ def dask_source(X: Any, y: Any, sample_weight: Any) -> DaskSource | None:
         return None
     if y is None:
         raise ValueError("y must not be None beside a Dask array or frame: a fit needs labels.")
-    return DaskSource(X, y, sample_weight)
+    return DaskSource(X, y, sample_weight, costs)
 
 
 def is_dask(X: Any) -> bool:
@@ -60,6 +61,54 @@ def is_dask_frame(X: Any) -> bool:
     """Whether X is a data frame of Dask."""
     frames = sys.modules.get("dask.dataframe")
     return frames is not None and isinstance(X, frames.DataFrame)
+
+
+def dask_costs(example_costs: Any, classes: Array, X: Any) -> Any:
+    """Return costs of rows as a Dask array (n, K, K) in the chunks of another, checked by chunk."""
+    import dask.array as da
+
+    if np.isnan(X.chunks[0]).any():
+        X = X.compute_chunk_sizes()
+    n_rows, K, chunks = X.shape[0], len(classes), X.chunks[0]
+    columns = example_costs.values() if isinstance(example_costs, Mapping) else [example_costs]
+    if not any(is_of_dask(column) for column in columns):
+        matrices = as_numpy(cost_matrices(example_costs, classes, n_rows, some_stake=False))
+        return da.from_array(matrices, chunks=(chunks, K, K))
+    if not isinstance(example_costs, Mapping):
+        _check_shape(example_costs, (n_rows, K, K))
+        return example_costs.rechunk((chunks, K, K))
+    check_named(example_costs, classes, "example_costs")
+    given = [_column_of(example_costs[label], label, chunks) for label in classes.tolist()]
+    return da.map_blocks(
+        _matrices, *given, classes=classes, dtype=float, chunks=(chunks, K, K), new_axis=[1, 2]
+    )
+
+
+def _column_of(values: Any, label: Any, chunks: tuple[int, ...]) -> Any:
+    """One cost a row, of Dask, NumPy or a number, as a Dask array."""
+    import dask.array as da
+
+    n_rows = sum(chunks)
+    if hasattr(values, "to_dask_array"):  # a series
+        values = values.to_dask_array(lengths=True)
+    if not is_dask_array(values):
+        values = as_numpy(values)
+        values = da.from_array(np.full(n_rows, values) if values.ndim == 0 else values)
+    if tuple(values.shape) != (n_rows,):
+        raise ValueError(
+            f"example_costs[{label!r}] has shape {tuple(values.shape)}; expected ({n_rows},)."
+        )
+    return values.rechunk((chunks,))
+
+
+def _check_shape(array: Any, expected: tuple[int, ...]) -> None:
+    if tuple(array.shape) != expected:
+        raise ValueError(f"example_costs has shape {tuple(array.shape)}; expected {expected}.")
+
+
+def _matrices(*columns: Array, classes: Array) -> Array:
+    named = dict(zip(classes.tolist(), columns, strict=True))
+    return cost_matrices(named, classes, some_stake=False)
 
 
 class DaskSource(Source):
@@ -88,6 +137,9 @@ class DaskSource(Source):
         Labels; they are cut as X is.
     weight : the same or a number, optional
         Weight of each row's loss.
+    costs : array of shape (n_samples, K, K) or mapping {label: array of shape (n_samples,)}, \
+            optional
+        What decisions about each row cost, of Dask, NumPy or, in a mapping, numbers.
 
     Attributes
     ----------
@@ -115,7 +167,7 @@ class DaskSource(Source):
     # 2 MB: processes share the cache, but no interpreter that many small pieces would keep busy
     at_a_time = 2**18
 
-    def __init__(self, X: Any, y: Any, weight: Any = None) -> None:
+    def __init__(self, X: Any, y: Any, weight: Any = None, costs: Any = None) -> None:
         if is_dask_frame(X):
             check_numeric(X._meta, "X")
             self.feature_names = names_of(X)
@@ -123,7 +175,9 @@ class DaskSource(Source):
         else:
             self.n_features = _n_features(X)
         self._home = _Home(X)
-        self._pieces, sizes = _cut(X, y, weight, self._home)
+        self._labels = list(costs) if isinstance(costs, Mapping) else None
+        beside = {"y": y, "sample_weight": weight, **_cost_columns(costs)}
+        self._pieces, sizes = _cut(X, beside, self._home)
         self._first = [0, *accumulate(sizes)][:-1]
         self.n_rows = sum(sizes)
         self.traffic: list[tuple[str, int, int]] = []
@@ -133,8 +187,7 @@ class DaskSource(Source):
         import dask
 
         for pieces, first in zip(self._pieces, self._first, strict=True):
-            X, y, weight = self._home.compute(dask.delayed(pieces))
-            yield as_block(X, y, weight, first, _place(first))
+            yield _block(self._home.compute(dask.delayed(pieces)), first, self._labels)
 
     def reduce(self, task: Task) -> Sums:
         """Sum a task over all blocks, on the workers."""
@@ -157,8 +210,9 @@ class DaskSource(Source):
         token = uuid.uuid4().hex
         work = dask.delayed(task, name=f"grayzone-task-{token}", traverse=False)
         run, add = dask.delayed(_run, pure=False), dask.delayed(added, pure=False)
+        known = self.n_features, self._labels
         level = [
-            run(work, pieces, first, self.n_features, dask_key_name=f"{label}-{k}-{token}")
+            run(work, pieces, first, *known, dask_key_name=f"{label}-{k}-{token}")
             for k, (pieces, first) in enumerate(zip(self._pieces, self._first, strict=True))
         ]
         if not level:
@@ -293,15 +347,25 @@ def _losses() -> tuple[type[BaseException], ...]:
 # ------------------------------------------------------------------------------------------
 
 
-def _run(task: Task, pieces: Sequence[Any], first: int, n_features: int) -> Sums:
-    X, y, weight = pieces
+def _run(
+    task: Task, pieces: Sequence[Any], first: int, n_features: int, labels: list[Any] | None
+) -> Sums:
     with _one_thread():
-        block = as_block(X, y, weight, first, _place(first))
+        block = _block(pieces, first, labels)
         if block.X.shape[1] != n_features:
             raise ValueError(
                 f"{_place(first)}: X has {block.X.shape[1]} features, expected {n_features}."
             )
         return task(block)
+
+
+def _block(pieces: Sequence[Any], first: int, labels: list[Any] | None) -> Block:
+    """Make a block of its pieces; ``labels`` are those of costs that are a mapping."""
+    X, y, weight, *costs = pieces
+    priced: Any = costs[0] if costs else None
+    if labels is not None:
+        priced = dict(zip(labels, costs, strict=True))
+    return as_block(X, y, weight, first, _place(first), priced)
 
 
 def _place(first: int) -> str:
@@ -344,25 +408,34 @@ def _n_features(X: Any) -> int:
     return int(X.shape[1])
 
 
-def _cut(X: Any, y: Any, weight: Any, home: _Home) -> tuple[list[list[Any]], list[int]]:
-    """Cut X, y and weights into the same blocks of rows, none of them empty."""
-    rows, y, weight = (_Column(values) for values in (X, y, weight))
-    _measure([column for column in (rows, y, weight) if column.pieces is not None], home)
+def _cost_columns(costs: Any) -> dict[str, Any]:
+    """Name the columns of costs, as errors do."""
+    if isinstance(costs, Mapping):
+        return {f"example_costs[{label!r}]": column for label, column in costs.items()}
+    return {} if costs is None else {"example_costs": costs}
+
+
+def _cut(X: Any, beside: dict[str, Any], home: _Home) -> tuple[list[list[Any]], list[int]]:
+    """Cut X and what is beside it into the same blocks of rows, none of them empty."""
+    rows, columns = _Column(X), {name: _Column(values) for name, values in beside.items()}
+    _measure([column for column in (rows, *columns.values()) if column.pieces is not None], home)
     assert rows.pieces is not None
     assert rows.sizes is not None
-    for column, name in ((y, "y"), (weight, "sample_weight")):
-        column.recut(rows.sizes, name)
     sizes = rows.sizes
-    pieces = zip(rows.pieces, y.cut(sizes, home), weight.cut(sizes, home), strict=True)
+    for name, column in columns.items():
+        column.recut(sizes, name)
+    cuts = (column.cut(sizes, home, name) for name, column in columns.items())
+    pieces = zip(rows.pieces, *cuts, strict=True)
     kept = [(list(piece), n) for piece, n in zip(pieces, sizes, strict=True) if n]
     return [piece for piece, _ in kept], [n for _, n in kept]
 
 
 class _Column:
-    """X, labels or weights: in pieces where they are Dask's, else as they are."""
+    """X, labels, weights or costs: in pieces where they are Dask's, else as they are."""
 
     def __init__(self, values: Any) -> None:
         self.values = values
+        self.matrix: tuple[int, ...] = ()  # shape of a row's costs
         self.pieces: list[Any] | None = None
         self.sizes: list[int] | None = None
         if is_dask_array(values):
@@ -371,8 +444,8 @@ class _Column:
             self.pieces = list(values.to_delayed())
 
     def _set(self, array: Any) -> None:
-        if array.ndim == 2:
-            array = array.rechunk({1: -1})
+        array = array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
+        self.matrix = array.shape[1:] if array.ndim == 3 else ()
         self.pieces = array.to_delayed().ravel().tolist()
         chunks = array.chunks[0]
         self.sizes = None if np.isnan(chunks).any() else [int(n) for n in chunks]
@@ -388,10 +461,12 @@ class _Column:
 
         flat = dask.delayed(_flat)
         parts = zip(self.pieces, self.sizes, strict=True)
-        arrays = [da.from_delayed(flat(piece), (n,), dtype=object) for piece, n in parts]
-        self.pieces = da.concatenate(arrays).rechunk((tuple(sizes),)).to_delayed().tolist()
+        kind = {"dtype": float if self.matrix else object}
+        arrays = [da.from_delayed(flat(piece), (n, *self.matrix), **kind) for piece, n in parts]
+        whole = da.concatenate(arrays).rechunk({0: tuple(sizes)})
+        self.pieces = whole.to_delayed().ravel().tolist()
 
-    def cut(self, sizes: list[int], home: _Home) -> list[Any]:
+    def cut(self, sizes: list[int], home: _Home, name: str) -> list[Any]:
         """Return the pieces; those of arrays in memory are sent to the cluster once, and kept."""
         if self.pieces is not None:
             return self.pieces
@@ -400,7 +475,7 @@ class _Column:
         import dask
 
         values = as_numpy(self.values)
-        _check_length(values.shape[0], sum(sizes), "y or sample_weight")
+        _check_length(values.shape[0], sum(sizes), name)
         stops = list(accumulate(sizes))
         send = dask.delayed(_same, pure=False)
         parts = [send(values[b - n : b]) for b, n in zip(stops, sizes, strict=True)]
@@ -429,7 +504,8 @@ def _length(piece: Any) -> int:
 
 
 def _flat(piece: Any) -> Array:
-    return as_numpy(piece).reshape(-1)
+    values = as_numpy(piece)
+    return values if values.ndim == 3 else values.reshape(-1)
 
 
 def _same(values: Array) -> Array:

@@ -40,11 +40,15 @@ def gather(parts: list[Gathered], like: Array, n_features: int) -> Gathered:
         _joined([p.rows.codes for p in parts]),
         _joined([p.rows.weight for p in parts]),
         0,
+        costs=_joined([p.rows.costs for p in parts]),
+        own=_joined([p.rows.own for p in parts]),
     )
     return Gathered(rows, _joined([p.numbers for p in parts]))
 
 
-def _joined(parts: list[Array]) -> Array:
+def _joined(parts: list[Array | None]) -> Array | None:
+    if parts[0] is None:
+        return None
     return parts[0] if len(parts) == 1 else array_namespace(*parts).concat(parts)
 
 
@@ -54,7 +58,7 @@ def picked(rows: Rows, places: Array) -> list[Gathered]:
         return []
     some = rows.take(places)
     X = some.X.toarray() if sp.issparse(some.X) else some.X
-    return [Gathered(Rows(X, some.codes, some.weight, rows.first), some.places())]
+    return [Gathered(replace(some, X=X, numbers=None, memory=None), some.places())]
 
 
 @dataclass(frozen=True)
@@ -100,12 +104,11 @@ def draw_sample(labelled: Labelled, most: int) -> Gathered:
         for code, mass in enumerate(labelled.mass * labelled.factors)
     ]
     weight = rows.weight * xp.take(moved(np.array(factors), rows.weight), rows.codes)
-    return Gathered(Rows(rows.X, rows.codes, weight, 0), numbers)
+    return Gathered(rows.weighing(weight), numbers)
 
 
 def brought_here(labelled: Labelled) -> Labelled:
     """Return streamed rows as held ones, in NumPy's memory: for as many as fit there."""
     reading = labelled.reduce(Draw((1.0,) * len(labelled.classes)))
     rows, numbers = gather(reading["drawn"], labelled.like, labelled.n_features)
-    held = Rows(rows.X, rows.codes, rows.weight, numbers=numbers, memory={})
-    return replace(labelled, held=held)
+    return replace(labelled, held=replace(rows, numbers=numbers, memory={}))

@@ -28,6 +28,7 @@ from grayzone.numerics.checks import (
     check_weights,
 )
 from grayzone.numerics.designs import Design, as_design
+from grayzone.numerics.row_costs import cost_matrices, costs_at
 from grayzone.sources.seen import Seen, checksum
 from grayzone.sources.source import Block, HeldSource, Source, Sums, added
 
@@ -50,6 +51,10 @@ class Rows:
         Number of the first row among all, of rows that follow each other.
     numbers : array of shape (n,) or None
         Numbers of the rows among all; None where they follow each other.
+    costs : array of shape (n, K, K) or None
+        ``cost[row, true, decided]``, where rows have costs of their own.
+    own : array of shape (n, m) or None
+        Floors or rewards of the rows themselves; None where those of their classes are theirs.
     """
 
     X: Array
@@ -59,6 +64,8 @@ class Rows:
     numbers: Array | None = None
     # what is kept for each row, by name: (what it belongs to, the value); None keeps nothing
     memory: dict[str, tuple[Any, Any]] | None = field(default=None, repr=False, compare=False)
+    costs: Array | None = None
+    own: Array | None = None
 
     @property
     def n_rows(self) -> int:
@@ -85,11 +92,19 @@ class Rows:
         codes, weight, numbers = (
             xp.take(a, places) for a in (self.codes, self.weight, self.places())
         )
-        return Rows(X, codes, weight, self.first, numbers, self._fresh())
+        costs, own = (
+            None if a is None else xp.take(a, places, axis=0) for a in (self.costs, self.own)
+        )
+        return Rows(X, codes, weight, self.first, numbers, self._fresh(), costs, own)
 
     def weighing(self, weight: Array) -> Rows:
         """Return the rows with other weights."""
         return replace(self, weight=weight, memory=self._fresh())
+
+    def worth(self, weight: Array, own: Array | None, costs: Array | None = None) -> Rows:
+        """Return the rows with what their costs come to: weights, and floors or rewards."""
+        # what is kept by then, of kernels and designs, is a matter of X alone
+        return replace(self, weight=weight, own=own, costs=costs)
 
     def _fresh(self) -> dict[str, tuple[Any, Any]] | None:
         return None if self.memory is None else {}
@@ -135,6 +150,10 @@ class Labelled:
         Of streamed rows, which ones take part: gives the others no weight.
     seen : Seen or None
         Of streamed rows, what tells whether they are still those that were counted.
+    priced : bool
+        Whether rows have costs of their own.
+    by_rows : bool
+        Whether rows have floors or rewards of their own, which follow from their costs.
     """
 
     source: Source
@@ -145,6 +164,8 @@ class Labelled:
     held: Rows | None = None
     part: Callable[[Rows], Rows] | None = None
     seen: Seen | None = None
+    priced: bool = False
+    by_rows: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -194,7 +215,7 @@ class Labelled:
     def _own_weight(self, rows: Rows) -> Array:
         """Weights of held rows without those of their classes."""
         assert isinstance(self.source, HeldSource)
-        X, _, weight, _ = self.source.block
+        X, weight = self.source.block.X, self.source.block.weight
         every = moved(check_weights(weight, int(X.shape[0])), rows.weight)
         return array_namespace(every).take(every, rows.places())
 
@@ -244,14 +265,16 @@ def label(source: Source, class_weight: Any = None) -> Labelled:
         return _label_held(source, class_weight)
     found = source.reduce(_census)
     classes, counts, mass = _merged(found["labels"])
+    priced = _all_or_none(found["priced"])
     check_classification_targets(classes)
     factors = _class_factors(class_weight, classes, mass)
     _check_classes(classes, mass * factors)
-    return Labelled(source, classes, counts, mass, factors, seen=Seen(dict(found["seen"])))
+    seen = Seen(dict(found["seen"]))
+    return Labelled(source, classes, counts, mass, factors, seen=seen, priced=priced)
 
 
 def _label_held(source: HeldSource, class_weight: Any) -> Labelled:
-    X, y, weight, _ = source.block
+    X, y, weight, _, costs = source.block
     check_values(X)
     if is_numpy_array(y):
         as_labels(y, "y")  # which can be sorted: no mixture
@@ -260,7 +283,9 @@ def _label_held(source: HeldSource, class_weight: Any) -> Labelled:
     weight = check_weights(weight, int(X.shape[0]))
     like = np.empty(0) if sp.issparse(X) else X
     codes = _codes(y, classes, like)
-    rows = Rows(X, codes, moved(weight, codes), memory={})
+    if costs is not None:
+        costs = moved(cost_matrices(costs, classes, int(X.shape[0])), codes)
+    rows = Rows(X, codes, moved(weight, codes), memory={}, costs=costs)
     counts, mass = _counted(rows, classes.size)
     factors = _class_factors(class_weight, classes, mass)
     _check_classes(classes, mass * factors)
@@ -268,7 +293,7 @@ def _label_held(source: HeldSource, class_weight: Any) -> Labelled:
         rows = rows.weighing(rows.weight * _per_row(factors, rows))
     if not np.all(weight > 0):
         rows = rows.take(moved(np.flatnonzero(weight > 0), codes))
-    return Labelled(source, classes, counts, mass, factors, rows)
+    return Labelled(source, classes, counts, mass, factors, rows, priced=costs is not None)
 
 
 def _codes(y: Array, classes: Array, like: Array) -> Array:
@@ -344,7 +369,11 @@ def _census(block: Block) -> Sums:
         weight = as_numpy(block.weight).astype(np.float64)
     counts = np.bincount(codes[weight > 0], minlength=labels.size)
     seen = (block.first, block.X.shape[0]), checksum(block)
-    return {"labels": [(labels, counts, np.bincount(codes, weight))], "seen": [seen]}
+    return {
+        "labels": [(labels, counts, np.bincount(codes, weight))],
+        "seen": [seen],
+        "priced": [block.costs is not None],
+    }
 
 
 def _check_block(block: Block) -> None:
@@ -374,6 +403,14 @@ def _check_block(block: Block) -> None:
                 f"sample_weight must be zero or between {1.0 / HEAVIEST:g} and {HEAVIEST:g}; see "
                 f"{place}."
             )
+
+
+def _all_or_none(priced: list[bool]) -> bool:
+    if any(priced) and not all(priced):
+        raise ValueError(
+            f"All blocks must have costs of their rows, or none: {sum(priced)} of {len(priced)} do."
+        )
+    return all(priced)
 
 
 def _merged(found: list[tuple[Array, Array, Array]]) -> tuple[Array, Array, Array]:
@@ -416,7 +453,14 @@ class _Encoded:
         weight = xp.ones(codes.shape[0], dtype=xp.float64, device=device(codes))
         if block.weight is not None:
             weight = xp.astype(moved(block.weight, codes), xp.float64)
-        rows = Rows(block.X, codes, weight, block.first)
+        costs = None
+        if block.costs is not None:
+            last = block.first + block.X.shape[0] - 1
+            name = f"example_costs (of rows {block.first} to {last})"
+            n_rows = int(block.X.shape[0])
+            known = cost_matrices(block.costs, self.classes, n_rows, some_stake=False, name=name)
+            costs = moved(known, codes)
+        rows = Rows(block.X, codes, weight, block.first, costs=costs)
         if np.any(self.factors != 1.0):
             rows = rows.weighing(weight * _per_row(self.factors, rows))
         return rows if self.part is None else self.part(rows)
@@ -427,7 +471,7 @@ def _pieces(block: Block, at_a_time: int) -> Iterator[Block]:
 
     Blocks that are sparse, or elsewhere than in this memory, are given as they are.
     """
-    X, y, weight, first = block
+    X, y, weight, first, costs = block
     if not is_numpy_array(X):
         yield block
         return
@@ -436,4 +480,4 @@ def _pieces(block: Block, at_a_time: int) -> Iterator[Block]:
     for a in range(0, X.shape[0], step):
         here = slice(a, a + step)
         own = None if weight is None else weight[here]
-        yield Block(X[here], y[here], own, first + a)
+        yield Block(X[here], y[here], own, first + a, costs_at(costs, here))

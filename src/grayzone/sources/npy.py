@@ -7,7 +7,7 @@ looks like all of the data in memory, and a file that gets shorter under a map e
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from mmap import ALLOCATIONGRANULARITY
@@ -24,7 +24,12 @@ Array = Any
 
 
 def open_npy(
-    X: Any, y: Any = None, sample_weight: Any = None, *, block_rows: int | None = None
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    costs: Any = None,
+    block_rows: int | None = None,
 ) -> NpySource:
     """Rows of ``.npy`` files, for ``fit`` and ``predict``, without loading them.
 
@@ -41,6 +46,10 @@ def open_npy(
         Labels, in a file or in memory; not needed for predictions.
     sample_weight : path, memmap or array of shape (n_samples,), default=None
         Weight of each row's loss.
+    costs : path, memmap, array or mapping, default=None
+        What decisions about each row cost, the ``example_costs`` of a fit and of predictions: an
+        array of shape (n_samples, K, K), or ``{label: array of shape (n_samples,), or a number}``,
+        in files or in memory.
     block_rows : int, default=None
         Rows of a block; by default as many as take 16 MB in double precision.
 
@@ -72,13 +81,13 @@ def open_npy(
     [300, 300, 300, 100]
     >>> folder.cleanup()
     """
-    return NpySource(X, y, sample_weight, block_rows)
+    return NpySource(X, y, sample_weight, costs, block_rows)
 
 
 class NpySource(Source):
     """Rows in files; made by :func:`open_npy`."""
 
-    def __init__(self, X: Any, y: Any, weight: Any, block_rows: int | None) -> None:
+    def __init__(self, X: Any, y: Any, weight: Any, costs: Any, block_rows: int | None) -> None:
         rows = _stored(X, "X")
         if rows is None:
             raise TypeError(
@@ -97,6 +106,8 @@ class NpySource(Source):
         self._X = rows
         self._y = _beside(y, "y", rows)
         self._weight = _beside(weight, "sample_weight", rows)
+        self._labels = list(costs) if isinstance(costs, Mapping) else None
+        self._costs = [_cost_column(part, rows) for part in _parts(costs)]
         self.has_labels = y is not None
         self.n_rows, self.n_features = rows.shape
         self.block_rows = rows_of_a_block(block_rows, self.n_features)
@@ -104,13 +115,21 @@ class NpySource(Source):
     def blocks(self) -> Iterator[Block]:
         """Read the blocks from the first to the last."""
         with ExitStack() as files:
-            X, y, weight = (_Reader(a, files) for a in (self._X, self._y, self._weight))
+            stored = (self._X, self._y, self._weight, *self._costs)
+            parts = [_Reader(array, files) for array in stored]
             for first in range(0, self.n_rows, self.block_rows):
                 stop = min(first + self.block_rows, self.n_rows)
-                rows, labels, weights = (part(first, stop) for part in (X, y, weight))
-                yield as_block(rows, labels, weights, first, self._X.stamp.path)
-            for part in (X, y, weight):
+                rows, labels, weights, *costs = (part(first, stop) for part in parts)
+                prices = self._priced(costs)
+                yield as_block(rows, labels, weights, first, self._X.stamp.path, prices)
+            for part in parts:
                 part.check()
+
+    def _priced(self, costs: list[Array]) -> Any:
+        """Return costs of rows in the form that they were given in."""
+        if self._labels is not None:
+            return dict(zip(self._labels, costs, strict=True))
+        return costs[0] if costs else None
 
 
 @dataclass(frozen=True)
@@ -133,7 +152,7 @@ class _Stored:
         """Read these rows."""
         n, step = stop - first, self.strides[0]
         at = self.offset + first * step
-        if len(self.shape) == 1 or step >= self.width:
+        if len(self.shape) != 2 or step >= self.width:
             data = self._bytes(file, at, (n - 1) * step + self.width, first, stop)
             return np.ndarray((n, *self.shape[1:]), self.dtype, data, 0, self.strides)
         columns = np.empty((self.shape[1], n), self.dtype)
@@ -172,7 +191,9 @@ class _Reader:
     def __call__(self, first: int, stop: int) -> Array | None:
         if isinstance(self.array, _Stored):
             return self.array.read(self.file, first, stop)
-        return None if self.array is None else self.array[first:stop]
+        if self.array is None or self.array.ndim == 0:  # a number for all rows
+            return self.array
+        return self.array[first:stop]
 
     def check(self) -> None:
         """Check that the file is still the one that was opened."""
@@ -211,6 +232,25 @@ def _place(mapped: Array) -> int:
     pages = np.frombuffer(mapped._mmap, np.uint8)
     begin = mapped.offset - mapped.offset % ALLOCATIONGRANULARITY
     return int(begin + mapped.ctypes.data - pages.ctypes.data)
+
+
+def _parts(costs: Any) -> list[Any]:
+    if isinstance(costs, Mapping):
+        return list(costs.values())
+    return [] if costs is None else [costs]
+
+
+def _cost_column(costs: Any, rows: _Stored) -> _Stored | Array:
+    """Costs of all rows, or a number; what they are is looked at when a fit begins."""
+    stored = _stored(costs, "costs")
+    array: Any = as_numpy(costs) if stored is None else stored
+    if array.shape and array.shape[0] != rows.shape[0]:
+        place = "costs" if stored is None else f"costs ({stored.stamp.path})"
+        raise ValueError(
+            f"{place} must have one entry for each of the {rows.shape[0]} rows of "
+            f"{rows.stamp.path}; got shape {array.shape}."
+        )
+    return array
 
 
 def _beside(values: Any, name: str, rows: _Stored) -> _Stored | Array | None:

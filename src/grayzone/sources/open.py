@@ -18,6 +18,12 @@ from grayzone.sources.source import HeldSource, Source
 
 Array = Any
 
+# What is said of costs beside blocks that have their own.
+COSTS_OF_BLOCKS = (
+    "Blocks bring their own costs; example_costs must be None beside them. Open them with costs: "
+    "open_parquet(..., costs={label: column}), open_npy(..., costs=...)."
+)
+
 
 def open_rows(
     estimator: Any,
@@ -27,6 +33,8 @@ def open_rows(
     *,
     class_weight: Any = None,
     by_rows: bool = False,
+    example_costs: Any = None,
+    takes_costs: bool = False,
     **accepted: Any,
 ) -> Labelled:
     """Return the rows that a fit was given, checked, with their classes.
@@ -41,6 +49,10 @@ def open_rows(
         Weights of the classes.
     by_rows : bool
         Whether rows will be read a few at a time: then a sparse X is one of rows.
+    example_costs : object
+        Costs of each row that its ``fit`` was given; blocks bring theirs.
+    takes_costs : bool
+        Whether a fit does anything with costs of rows: blocks may have some.
     **accepted
         What ``validate_data`` is told of the kinds of X there may be, in NumPy's memory.
 
@@ -49,28 +61,36 @@ def open_rows(
     rows : Labelled
         The rows, held where they are in one place.
     """
-    source = given_blocks(estimator, X, y, sample_weight)
+    source = given_blocks(estimator, X, y, sample_weight, example_costs)
     if source is None:
         X, y = validated(estimator, X, y, **accepted)
         if by_rows and sp.issparse(X):
             X = X.tocsr()
-        source = HeldSource(X, y, sample_weight)
-    return label(source, class_weight)
+        source = HeldSource(X, y, sample_weight, example_costs)
+    labelled = label(source, class_weight)
+    if labelled.priced and not takes_costs:
+        raise ValueError(
+            f"{type(estimator).__name__} learns nothing from costs of rows, which these blocks "
+            "have; open them without."
+        )
+    return labelled
 
 
-def given_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Source | None:
+def given_blocks(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, example_costs: Any = None
+) -> Source | None:
     """Return the source of blocks that a fit was given, or None for rows in memory.
 
     Sets ``n_features_in_`` and, where there are names, ``feature_names_in_``.
     """
     if isinstance(X, Source):
-        return _checked(estimator, X, y, sample_weight)
-    cluster = dask_source(X, y, sample_weight)
+        return _checked(estimator, X, y, sample_weight, example_costs)
+    cluster = dask_source(X, y, sample_weight, example_costs)
     if cluster is not None:
-        return _checked(estimator, cluster, None, None)
+        return _checked(estimator, cluster)
     if is_elsewhere(X):
         X, y = validated(estimator, X, y)
-        return HeldSource(X, y, _row_weights(sample_weight, X))
+        return HeldSource(X, y, _row_weights(sample_weight, X), example_costs)
     return None
 
 
@@ -106,12 +126,16 @@ def _row_weights(sample_weight: Any, X: Array) -> Array | None:
     return weight * one_each if weight.ndim == 0 else weight
 
 
-def _checked(estimator: Any, source: Source, y: Any, sample_weight: Any) -> Source:
+def _checked(
+    estimator: Any, source: Source, y: Any = None, sample_weight: Any = None, costs: Any = None
+) -> Source:
     if y is not None or sample_weight is not None:
         raise ValueError(
             "Blocks bring their own labels and weights; y and sample_weight must be None beside "
             "them."
         )
+    if costs is not None:
+        raise ValueError(COSTS_OF_BLOCKS)
     if not source.has_labels:
         raise ValueError(
             f"{type(source).__name__} has no labels, only rows to predict for; a fit needs them."

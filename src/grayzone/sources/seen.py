@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 from array_api_compat import is_numpy_array
 
@@ -41,12 +43,13 @@ class Seen:
 
 
 def checksum(block: Block) -> int:
-    """Return a checksum of some entries of the rows, of their labels and of their weights."""
+    """Return a checksum of some entries of the rows, their labels, weights and costs."""
     X = block.X
     parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
     value = 0
-    for part in (*parts, block.y, block.weight):
-        if part is not None:
+    costs = block.costs.values() if isinstance(block.costs, Mapping) else (block.costs,)
+    for part in (*parts, block.y, block.weight, *costs):
+        if part is not None and np.ndim(part):
             value = zlib.crc32(_some(part), value)
     return value
 

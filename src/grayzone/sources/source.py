@@ -25,6 +25,7 @@ class Block(NamedTuple):
     y: Array  # labels (n,)
     weight: Array | None  # (n,); None is one each
     first: int  # number of the first row among all
+    costs: Any = None  # of decisions: (n, K, K), or {label: (n,) or a number}; None where unknown
 
 
 class Source(ABC):
@@ -88,8 +89,8 @@ def added(parts: Iterable[Sums]) -> Sums:
 class HeldSource(Source):
     """One block of arrays that are in memory already: that of a device, or of this process."""
 
-    def __init__(self, X: Array, y: Array, weight: Array | None = None) -> None:
-        self.block = Block(X, y, weight, 0)
+    def __init__(self, X: Array, y: Array, weight: Array | None = None, costs: Any = None) -> None:
+        self.block = Block(X, y, weight, 0, costs)
         self.n_features = X.shape[1]
 
     def blocks(self) -> Iterator[Block]:

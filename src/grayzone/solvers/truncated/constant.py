@@ -14,12 +14,13 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.losses import softplus
 from grayzone.solvers.certificate import Certificate
 from grayzone.solvers.loop import MOST_SILENT, Solution, Status, solve
-from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated.decomposed import Decomposed
 from grayzone.solvers.truncated.spec import TruncatedSpec
+from grayzone.sources.gather import draw_sample
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 
@@ -29,12 +30,45 @@ Array = Any
 _FLAT, _SMALL = 1e-3, 0.1
 # Coefficients from which on a certificate is not taken at its word.
 _WILD = 1e10
+# Rows with own floors by which the best constant is found; its loss is that of all.
+_MANY = 20_000
 
 
-def _of_classes(spec: TruncatedSpec, mass: Array) -> Problem:
-    """One row a class, which weighs what its rows do, and nothing that tells them apart."""
-    linear = replace(spec, kernel=None)
-    return linear.problem(Rows(np.zeros((mass.size, 1)), np.arange(mass.size), mass))
+def _few_rows(spec: TruncatedSpec, labelled: Labelled) -> Rows:
+    """One row a class, which weighs what its rows do; some rows where these have own floors."""
+    if not spec.by_rows:
+        mass = labelled.mass * labelled.factors
+        return Rows(np.zeros((mass.size, 1)), np.arange(mass.size), mass)
+    some = draw_sample(labelled, _MANY).rows
+    codes, weight, own = (as_numpy(a) for a in (some.codes, some.weight, some.own))
+    return Rows(np.zeros((codes.size, 1)), codes, weight, own=own)
+
+
+def _best_constant(spec: TruncatedSpec, labelled: Labelled) -> tuple[Array, float]:
+    """Scores (Q,) of the best constant, and its loss."""
+    rows = _few_rows(spec, labelled)
+    best = solve(replace(spec, kernel=None).problem(rows), Decomposed(), tol=1e-12, max_iter=100)
+    if not spec.by_rows:
+        return best.coef[:, -1], best.certificate.primal
+    return best.coef[:, -1], labelled.reduce(_ConstantLoss(spec, best.coef))["loss"]
+
+
+@dataclass(frozen=True)
+class _ConstantLoss:
+    """Losses of rows at a constant, and the least that they can be."""
+
+    spec: TruncatedSpec
+    coef: Array
+
+    def __call__(self, rows: Rows) -> Sums:
+        xp = array_namespace(rows.weight)
+        blind = replace(rows, X=xp.zeros_like(rows.weight)[:, None], memory=None)
+        problem = replace(self.spec, kernel=None).problem(blind)
+        u = problem.margins.margin(problem.design.scores(moved(self.coef, rows.weight)))
+        return {
+            "loss": float(xp.sum(rows.weight * problem.loss.value(u))),
+            "least": float(xp.sum(rows.weight * softplus(problem.loss.floor))),
+        }
 
 
 def no_worse(
@@ -72,9 +106,8 @@ def no_worse(
     wild = not float(xp.max(xp.abs(solution.coef))) <= _WILD
     if found.relative <= tol and not wild:
         return solution
-    few = _of_classes(spec, labelled.mass * labelled.factors)
     # no loss is below its floor: a bound that knows of no rounding
-    bound = float(few.weight @ softplus(few.loss.floor))
+    bound = _least(spec, labelled)
     if wild:  # scores that were carried along may be those of another point
         value = problem.value(solution.coef)
         if not value <= found.primal * (1.0 + max(tol, MOST_SILENT)):
@@ -82,8 +115,7 @@ def no_worse(
             solution = replace(solution, certificate=found, scores=None, status=Status.ROUNDED)
     constant = xp.zeros_like(solution.coef)
     if spec.fit_intercept:
-        best = solve(few, Decomposed(), tol=1e-12, max_iter=100).coef[:, -1]
-        constant[:, -1] = moved(best, constant)
+        constant[:, -1] = moved(_best_constant(spec, labelled)[0], constant)
     coef, least = None, found.primal if isfinite(found.primal) else np.inf
     for other in (start, constant):
         value = np.inf if other is None else problem.value(other)
@@ -93,6 +125,14 @@ def no_worse(
         return solution
     certificate = Certificate(least, max(0.0, least - bound), found.duals)
     return replace(solution, coef=coef, certificate=certificate, scores=None)
+
+
+def _least(spec: TruncatedSpec, labelled: Labelled) -> float:
+    """Return the sum of the least losses of all rows."""
+    if not spec.by_rows:
+        return float((labelled.mass * labelled.factors) @ softplus(spec.floors))
+    flat = np.zeros((1, 1 + int(spec.fit_intercept)))
+    return float(labelled.reduce(_ConstantLoss(spec, flat))["least"])
 
 
 def is_constant(labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> bool:
@@ -112,22 +152,20 @@ def is_constant(labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> 
         return False
     half = -float(np.mean(spec.floors))
     half = half if isfinite(half) and half > 0.0 else 1.0
-    mass = labelled.mass * labelled.factors
     if labelled.held is None:
         # one more reading, where the objective does not say already that there is some spread
-        most = _FLAT * half * float(np.sum(mass))
-        little = _excess(spec, mass, found) <= most
+        most = _FLAT * half * float(np.sum(labelled.mass * labelled.factors))
+        little = _excess(spec, labelled, found) <= most
         return little and _spread(labelled, spec, solution) < _FLAT * half
     spread = _spread(labelled, spec, solution)
     if spread < _FLAT * half:
         return True
-    return spread < _SMALL * half and _excess(spec, mass, found) <= found.gap
+    return spread < _SMALL * half and _excess(spec, labelled, found) <= found.gap
 
 
-def _excess(spec: TruncatedSpec, mass: Array, found: Certificate) -> float:
+def _excess(spec: TruncatedSpec, labelled: Labelled, found: Certificate) -> float:
     """By how much the best constant is worse than what was found."""
-    best = solve(_of_classes(spec, mass), Decomposed(), tol=1e-12, max_iter=100)
-    return best.certificate.primal - found.primal
+    return _best_constant(spec, labelled)[1] - found.primal
 
 
 def _spread(labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> float:

@@ -54,7 +54,7 @@ class GivenUp:
     def _scored(self, rows: Rows) -> tuple[Ramp, Array, Array]:
         problem = self.spec.problem(rows)
         scores = problem.design.scores(self.coef)
-        ramp = Ramp(problem.loss.floor, self.spec.per_row(self.ceilings, rows))
+        ramp = Ramp(problem.loss.floor, self.spec.ceilings_of(self.ceilings, rows))
         return ramp, scores, problem.margins.margin(scores)
 
     def mask(self, rows: Rows) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from grayzone.numerics.backend import moved
 from grayzone.numerics.designs import Design
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.kernels import Kernel
-from grayzone.numerics.losses import TruncatedLogistic
+from grayzone.numerics.losses import TruncatedLogistic, sigmoid
 from grayzone.numerics.margins import Margins, SignedMargin, SoftmaxMargin
 from grayzone.solvers.kernel.device_design import DeviceKernelDesign
 from grayzone.solvers.problem import Problem, prior_coef
@@ -39,6 +39,8 @@ class TruncatedSpec:
         What kernel values may take in NumPy's memory.
     several_fits : bool
         Whether several fits to the same rows will follow, which then share kernel values.
+    by_rows : bool
+        Whether rows have floors of their own, of both classes; those above are then typical ones.
     """
 
     floors: Array
@@ -47,6 +49,7 @@ class TruncatedSpec:
     kernel: Kernel | None = None
     cache_bytes: float = 1e9
     several_fits: bool = False
+    by_rows: bool = False
 
     @property
     def n_classes(self) -> int:
@@ -75,8 +78,27 @@ class TruncatedSpec:
 
     def problem(self, rows: Rows) -> Problem:
         """Return the part of the problem that these rows are."""
-        loss = TruncatedLogistic(self.per_row(self.floors, rows))
+        loss = TruncatedLogistic(self.floors_of(rows))
         return Problem(self._design(rows), self._margins(rows), loss, rows.weight, self.penalty)
+
+    def floors_of(self, rows: Rows) -> Array:
+        """Floor of each row's loss: that of its class, or its own."""
+        if not self.by_rows or rows.own is None:
+            return self.per_row(self.floors, rows)
+        return array_namespace(rows.codes).where(rows.codes == 1, rows.own[:, 1], rows.own[:, 0])
+
+    def slopes_at_floors(self, rows: Rows) -> Array:
+        """Slope of each row's loss just above its floor."""
+        if not self.by_rows:
+            return self.per_row(sigmoid(self.floors), rows)
+        return sigmoid(self.floors_of(rows))
+
+    def ceilings_of(self, ceilings: Array, rows: Rows) -> Array:
+        """Ceiling of each row's ramp: that of its class, or where it is sure of the other one."""
+        if not self.by_rows:
+            return self.per_row(ceilings, rows)
+        other = replace(rows, codes=1 - rows.codes)
+        return -self.floors_of(other)
 
     @staticmethod
     def per_row(of_classes: Array, rows: Rows) -> Array:

@@ -17,11 +17,11 @@ from grayzone.decision import (
     class_prior,
     cost_matrices,
     cost_matrix,
-    row_thresholds,
 )
 from grayzone.decision.costs import Costs, has_threshold, threshold_of
 from grayzone.decision.priors import class_shares
 from grayzone.decision.rules import cuts_between_actions
+from grayzone.estimators._stakes import reach_of, warn_beyond_reach
 from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._wrapper import DecidingWrapper
 from grayzone.estimators.facts import unwrapped
@@ -207,28 +207,22 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
 
     def _warn_beyond_zone(self) -> None:
         """Warn where decisions rest on probabilities that a zoned classifier has not fitted."""
-        if len(self._costs) == 2:
-            cuts = cuts_between_actions(self._costs, self._reject_costs)
-            beyond, zone = self._beyond_zone(cuts)
-            if len(beyond):
-                _say_beyond(f"Decisions change at a probability of {beyond[0]:.3g},", zone)
-
-    def _warn_rows_beyond_zone(self, thresholds: Floats) -> None:
-        """Warn where the costs of rows put their thresholds there."""
-        thresholds = thresholds[~np.isnan(thresholds)]
-        beyond, zone = self._beyond_zone(thresholds)
-        if len(beyond):
-            share = len(beyond) / len(thresholds)
-            _say_beyond(f"The costs of {share:.1%} of these rows put their thresholds", zone)
-
-    def _beyond_zone(self, cuts: Floats) -> tuple[Floats, Any]:
-        """Return the cuts that the wrapped classifier was not fitted for, and its zone."""
-        zone = getattr(unwrapped(self.estimator_)[0], "zone_", None)
-        if not isinstance(zone, tuple):
-            return cuts[:0], zone
-        if self._priors is not None and len(cuts):
+        zone = reach_of(unwrapped(self.estimator_)[0])
+        if len(self._costs) > 2 or zone is None:
+            return
+        cuts = cuts_between_actions(self._costs, self._reject_costs)
+        if self._priors is not None:
             cuts = adjust_prior(cuts, *reversed(self._priors))
-        return cuts[(cuts < zone[0]) | (cuts > zone[1])], zone
+        beyond = [cut for cut in cuts if not zone[0] <= cut <= zone[1]]
+        if beyond:
+            warnings.warn(
+                f"Decisions change at a probability of {beyond[0]:.3g}, outside the zone "
+                f"({zone[0]:.3g}, {zone[1]:.3g}) that the classifier was fitted for, where its "
+                "probabilities only say that they are beyond it. Fit it with these costs, with a "
+                "wider zone, or with zone=None.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def predict(self, X: Any, example_costs: Any = None) -> NDArray[Any]:
         """Return the action of smallest expected cost for each row.
@@ -279,7 +273,8 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
         classes = as_numpy(self.classes_)
         matrices = cost_matrices(example_costs, classes, proba.shape[0], some_stake=False)
         if len(classes) == 2:
-            self._warn_rows_beyond_zone(as_numpy(row_thresholds(matrices)))
+            shares = None if self._priors is None else (self._priors[1], self._priors[0])
+            warn_beyond_reach(unwrapped(self.estimator_)[0], matrices, shares)
         return matrices
 
     def _proba(self, X: Any, *, caller: str) -> Any:
@@ -306,13 +301,3 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
         matrix = self.cost_matrix_
         binary = len(matrix) == 2 and self._reject_costs is None
         return threshold_of(matrix) if binary and has_threshold(matrix) else None
-
-
-def _say_beyond(what: str, zone: tuple[float, float]) -> None:
-    warnings.warn(
-        f"{what} outside the zone ({zone[0]:.3g}, {zone[1]:.3g}) that the classifier was fitted "
-        "for, where its probabilities only say that they are beyond it. Fit it with these costs, "
-        "with a wider zone, or with zone=None.",
-        UserWarning,
-        stacklevel=5,
-    )

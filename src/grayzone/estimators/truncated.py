@@ -350,7 +350,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, Tailed, SupportVe
         if self.tails == "as-fitted" or not np.any(decided & alone):
             return np.ones(len(caps))
         ends = np.where(decided & alone, ends, np.inf)
-        return tail_slopes(labelled, spec, solution.coef, ends, solution.scores)
+        scores = None if labelled.held is None else solution.scores
+        return tail_slopes(labelled, spec, solution.coef, ends, scores)
 
     def _without_penalty(
         self, labelled: Labelled, spec: TruncatedSpec, options: dict[str, Any]

@@ -11,7 +11,8 @@ with a minus for rows of the class and a plus for others: a convex problem in on
 rows are all too well told apart, hence the last term, a row that belongs to another class at the
 (weighted) mean distance :math:`\bar d` of those beyond. It weighs a fifth of the penalty,
 :math:`\kappa = \|f\|^2 / 10 C`, so that neither the unit of weights nor writing them as repeated
-rows makes a difference, and it does not count where rows are many.
+rows makes a difference, and it does not count where rows are many. It keeps a slope from growing
+above 1; one that the rows alone put below 1 is theirs.
 
 One reading finds what is needed, wherever the rows are: distances are few enough on a logarithmic
 scale.
@@ -114,28 +115,41 @@ def tail_slopes(
 
 
 def _slope(mass: Floats, wrong: float, end: float, doubt: float) -> float:
-    """Slope of one class, by Newton's method between bounds that close in."""
+    """Slope of one class: doubt may keep it from growing, not make it less than as fitted."""
     here = (mass > 0.0) & (_NODES > 0.0)
     mass, distance = mass[here], _NODES[here]
     total = float(mass @ distance)
     if not total > 0.0:
         return 1.0
+    if _rise(1.0, mass, distance, wrong, end)[0] >= 0.0:
+        return _lowest(mass, distance, wrong, end, LEAST, 1.0)
     mean = float(mass @ distance**2) / total
-    # log(1 + e^z) = z + log(1 + e^-z): a wrong row is a right one and a straight line
-    distance, mass = np.append(distance, mean), np.append(mass, doubt)
-    pull, wrong = mass * distance, wrong + doubt * mean
+    mass, distance = np.append(mass, doubt), np.append(distance, mean)
+    return _lowest(mass, distance, wrong + doubt * mean, end, 1.0, MOST)
 
-    def rise(s: float) -> tuple[float, float]:
-        q = expit(-(end + s * distance))
-        return wrong - float(pull @ q), float((pull * distance) @ (q * (1.0 - q)))
 
-    if rise(LEAST)[0] >= 0.0:
-        return LEAST
-    if rise(MOST)[0] <= 0.0:
-        return MOST
-    low, high, s = LEAST, MOST, 1.0
+def _rise(
+    s: float, mass: Floats, distance: Floats, wrong: float, end: float
+) -> tuple[float, float]:
+    """First and second derivative of minus the log-likelihood.
+
+    As log(1 + e^z) = z + log(1 + e^-z), a wrong row is a right one and a straight line.
+    """
+    q, pull = expit(-(end + s * distance)), mass * distance
+    return wrong - float(pull @ q), float((pull * distance) @ (q * (1.0 - q)))
+
+
+def _lowest(
+    mass: Floats, distance: Floats, wrong: float, end: float, low: float, high: float
+) -> float:
+    """Minimise between two slopes, by Newton's method between bounds that close in."""
+    if _rise(low, mass, distance, wrong, end)[0] >= 0.0:
+        return low
+    if _rise(high, mass, distance, wrong, end)[0] <= 0.0:
+        return high
+    s = (low * high) ** 0.5
     for _ in range(_ROUNDS):
-        first, second = rise(s)
+        first, second = _rise(s, mass, distance, wrong, end)
         low, high = (low, s) if first > 0.0 else (s, high)
         step = s - first / second if second > 0.0 else low
         before, s = s, step if low < step < high else (low * high) ** 0.5

@@ -6,7 +6,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_expit, logit
 
 from grayzone import TruncatedLogisticRegression, TruncatedLogisticRegressionCV
-from grayzone.numerics.spread import spread
+from grayzone.numerics.spread import _spread_sorted, spread
 from grayzone.numerics.tails import stretched
 from grayzone.sources import from_batches
 from sklearn.base import clone
@@ -174,6 +174,7 @@ def test_weights_of_values_spread_over_nodes_keep_linear_sums():
     values, weight = rng.uniform(0, 7, 100), rng.uniform(size=100)
     values[:2] = 0.0, 7.0
     mass = spread(values, weight, nodes)
+    np.testing.assert_allclose(_spread_sorted(values, weight, nodes), mass)
     assert mass.sum() == pytest.approx(weight.sum())
     assert mass @ nodes == pytest.approx(weight @ values)
     kinked = np.array([1.0, -2.0, 5.0, 0.0])

@@ -347,7 +347,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, Tailed, SupportVe
         # where some decision is made beyond the zone, a slope would change it
         decided = caps >= certain_from(self._action_costs()) * (1.0 - _ROUNDING)
         alone = caps >= 0.5 if len(caps) > 2 else caps > 0.0
-        if self.tails == "as-fitted" or not np.any(decided & alone):
+        if self.tails == "as-fitted" or solution.constant or not np.any(decided & alone):
             return np.ones(len(caps))
         ends = np.where(decided & alone, ends, np.inf)
         scores = None if labelled.held is None else solution.scores

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from array_api_compat import array_namespace, device
+import numpy as np
+from array_api_compat import array_namespace, device, is_numpy_array
 
 Array = Any
 
@@ -34,6 +35,16 @@ def spread(values: Array, weight: Array, nodes: Array) -> Array:
     >>> spread(np.array([0.25, 2.0]), np.array([4.0, 1.0]), np.array([0.0, 1.0, 2.0]))
     array([3., 1., 1.])
     """
+    if is_numpy_array(values):
+        place = np.clip(np.searchsorted(nodes, values, side="right") - 1, 0, len(nodes) - 2)
+        share = weight * (values - nodes[place]) / np.diff(nodes)[place]
+        upper = np.bincount(place + 1, share, len(nodes))
+        return np.bincount(place, weight - share, len(nodes)) + upper
+    return _spread_sorted(values, weight, nodes)
+
+
+def _spread_sorted(values: Array, weight: Array, nodes: Array) -> Array:
+    """Do the same where nothing counts by number: sums between nodes are differences of sums."""
     xp, n = array_namespace(values), values.shape[0]
     order = xp.argsort(values)
     sorted_, weight = xp.take(values, order), xp.take(weight, order)

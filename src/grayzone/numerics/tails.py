@@ -28,11 +28,10 @@ def excess(scores: Array, ends: Array) -> Array:
         return xp.clip(odds - ends, min=0.0)
     places = xp.arange(scores.shape[1], device=device(scores))
     leads = xp.argmax(scores, axis=1)[:, None] == places[None, :]
-    top = xp.max(scores, axis=1, keepdims=True)
-    rest = xp.where(leads, 0.0, xp.exp(scores - top))
-    # the log-odds of the leading class, infinite where nothing is left of the others
-    odds = -xp.log(xp.sum(rest, axis=1, keepdims=True))
-    return xp.where(leads & (odds < xp.inf), xp.clip(odds - ends, min=0.0), 0.0)
+    others = xp.where(leads, -xp.inf, scores)
+    second = xp.max(others, axis=1, keepdims=True)
+    rest = second + xp.log(xp.sum(xp.exp(others - second), axis=1, keepdims=True))
+    return xp.where(leads, xp.clip(scores - rest - ends, min=0.0), 0.0)
 
 
 def stretched(scores: Array, ends: Array, slopes: Array) -> Array:

@@ -43,7 +43,7 @@ LEAST, MOST = 0.02, 100.0
 _NODES = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 221)])
 # Share of ||f||^2 / C that a row of another class weighs.
 _DOUBT = 0.1
-_ROUNDS, _ROUNDING = 100, 1e-12
+_ROUNDS, _ROUNDING = 100, 1e-11
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,15 @@ def _rise(
 def _lowest(
     mass: Floats, distance: Floats, wrong: float, end: float, low: float, high: float
 ) -> float:
-    """Minimise between two slopes, by Newton's method between bounds that close in."""
+    """Minimise between two slopes, by Newton's method between bounds that close in.
+
+    The derivative is concave: from the lower bound no step goes too far, but for rounding errors.
+    """
     if _rise(low, mass, distance, wrong, end)[0] >= 0.0:
         return low
     if _rise(high, mass, distance, wrong, end)[0] <= 0.0:
         return high
-    s = (low * high) ** 0.5
+    s = low
     for _ in range(_ROUNDS):
         first, second = _rise(s, mass, distance, wrong, end)
         low, high = (low, s) if first > 0.0 else (s, high)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from grayzone.numerics.checks import Array, Floats, as_numpy
 from grayzone.numerics.row_costs import cost_matrices
@@ -123,6 +123,23 @@ def mean_costs(matrices: Array, weights: Array) -> Floats:
     xp, (n, K) = array_namespace(matrices), matrices.shape[:2]
     shares = weights / xp.sum(weights)
     return as_numpy(shares @ xp.reshape(matrices, (n, K * K))).reshape(K, K)
+
+
+def true_costs(matrices: Array, codes: Array) -> Array:
+    """Return what actions cost for each row, given its true class: (n, A) of (n, K, A).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.decision.example_costs import cost_matrices, true_costs
+    >>> true_costs(cost_matrices({0: [1.0, 3.0], 1: 5.0}, classes=[0, 1]), np.array([1, 0]))
+    array([[5., 0.],
+           [0., 3.]])
+    """
+    xp = array_namespace(matrices)
+    known = xp.arange(matrices.shape[1], device=device(codes))
+    own = xp.astype(codes[:, None] == known[None, :], xp.float64)
+    return xp.sum(own[:, :, None] * matrices, axis=1)
 
 
 def errors_of_rows(matrices: Array) -> tuple[Array, Array]:

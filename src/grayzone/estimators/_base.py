@@ -109,7 +109,11 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         """Scores (n, 1) or (n, K), for the public method of that name."""
         self._check_fitted()
         check_same_place(self, X, self.intercept_, method)
-        return self._scores_of(validated(self, X, reset=False, **self._accepted()))
+        return self._beyond(self._scores_of(validated(self, X, reset=False, **self._accepted())))
+
+    def _beyond(self, scores: Array) -> Array:
+        """Scores as predictions know them: a model with a zone may change them outside of it."""
+        return scores
 
     def _scores_of(self, X: Array) -> Array:
         """Scores of rows that are known to be good."""

@@ -70,9 +70,11 @@ def staked(
             "strictly between 0 and 1, where a zone is to lie around it; they do for "
             f"{counts.tolist()} rows of the classes {labelled.classes.tolist()}."
         )
-    unit = float(mass.sum()) / weight  # the mean stake
+    least, most = min(sums["least"]), max(sums["most"])
+    # the mean stake; where all are the same, rows weigh what they do without costs, to the last bit
+    unit = most if least == most else float(mass.sum()) / weight
     check_unit(unit)
-    _check_spread(unit, sums["least"], sums["most"])
+    _check_spread(unit, least, most)
     part = _Weighed(stakes, unit)
     weighed = labelled.part_of(part, counts, mass / unit)
     weighed, reach = replace(weighed, priced=False, by_rows=width is not None), None
@@ -116,11 +118,11 @@ def warn_beyond_reach(model: Any, matrices: Array, shares: tuple[Any, Any] | Non
         )
 
 
-def _check_spread(unit: float, least: list[float], most: list[float]) -> None:
-    if max(most) > HEAVIEST * unit or min(least) < unit / HEAVIEST:
+def _check_spread(unit: float, least: float, most: float) -> None:
+    if most > HEAVIEST * unit or least < unit / HEAVIEST:
         raise ValueError(
-            f"example_costs are too far apart: stakes of rows are from {min(least):.3g} to "
-            f"{max(most):.3g}, {unit:.3g} on average; at most {HEAVIEST:g} times that can be "
+            f"example_costs are too far apart: stakes of rows are from {least:.3g} to "
+            f"{most:.3g}, {unit:.3g} on average; at most {HEAVIEST:g} times that can be "
             "trained for, and no less than its inverse but zero."
         )
 

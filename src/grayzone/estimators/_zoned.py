@@ -12,7 +12,7 @@ from grayzone.decision.rules import certain_from
 from grayzone.decision.zones import binary_zone, class_caps, floor_of
 from grayzone.estimators._stakes import refuse_both, staked
 from grayzone.estimators._undecided import MayStayUndecided
-from grayzone.numerics.checks import is_real
+from grayzone.numerics.checks import as_numpy, is_real
 from grayzone.sources.labelled import Labelled
 
 Array = Any
@@ -67,7 +67,7 @@ class Zoned(MayStayUndecided):
     def _caps(self) -> Array:
         """Probability of each class from which its rows saturate."""
         if len(self.classes_) > 2:
-            return self.zone_
+            return as_numpy(self.zone_)
         p_min, p_max = self.zone_
         return np.array([1.0 - p_min, p_max])
 

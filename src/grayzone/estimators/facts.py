@@ -114,6 +114,11 @@ def _describe(model: Any, facts: Facts) -> None:
             facts.lines.append((text, f"{float(value):.4g}"))
     if facts.zone is not None:
         facts.lines.append(("Gray zone", f"{facts.zone[0]:.4g} to {facts.zone[1]:.4g}"))
+    slopes = getattr(model, "tail_slopes_", None)
+    if facts.zone is not None and slopes is not None:
+        below, above = as_numpy(slopes).tolist()
+        text = f"{below:.3g} below, {above:.3g} above"
+        facts.lines.append(("Slopes of the log-odds beyond it", text))
     if facts.band is not None:
         band = f"{facts.band[0]:.4g} to {facts.band[1]:.4g}"
         facts.lines.append(("Thresholds of the range of costs", band))

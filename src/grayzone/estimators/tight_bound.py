@@ -34,6 +34,7 @@ from grayzone.estimators._callbacks import (
 )
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
+from grayzone.estimators._rewards import RowRewards
 from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.numerics.backend import is_elsewhere, moved
 from grayzone.numerics.checks import (
@@ -162,7 +163,7 @@ class TightBoundLogisticRegression(
         Probability from which on ``predict`` decides for the positive class: 1/2, or what a limit
         asks for. None where there are other than two actions.
     cost_matrix_ : ndarray of shape (K, K)
-        ``cost[true, decided]``.
+        ``cost[true, decided]``; the mean, where rows were given costs of their own.
     promised_decrease_ : float
         Relative decrease that the last Newton step of the last convex fit promised (the largest
         scaled gradient with "direct"): how far the solution is from stationary.
@@ -245,7 +246,13 @@ class TightBoundLogisticRegression(
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
+    def fit(
+        self,
+        X: Array,
+        y: Array = None,
+        sample_weight: Array | None = None,
+        example_costs: Any = None,
+    ) -> Self:
         """Fit the policy; on any error or interruption the estimator stays as it was.
 
         Parameters
@@ -258,6 +265,10 @@ class TightBoundLogisticRegression(
             Class labels; None beside blocks, which bring theirs.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row; None beside blocks.
+        example_costs : array-like of shape (n_samples, K, K) or mapping, default=None
+            Costs of each row, in place of ``costs``: ``cost[row, true, decided]``, or ``{label:
+            costs of misclassifying each row if it has that label}``, in any unit. They are rewards
+            that the policy is trained for. None beside blocks, which bring theirs.
 
         Returns
         -------
@@ -265,13 +276,20 @@ class TightBoundLogisticRegression(
             The fitted estimator.
         """
         target = self._check_parameters()
-        labelled = open_rows(self, X, y, sample_weight, class_weight=self.class_weight, **_ACCEPTED)
+        costs_of_rows = {"example_costs": example_costs, "takes_costs": True}
+        labelled = open_rows(
+            self, X, y, sample_weight, class_weight=self.class_weight, **costs_of_rows, **_ACCEPTED
+        )
         if target is not None:
             target.check_classes(labelled.classes)
         start = self._previous(labelled)
-        costs = self._decide(labelled.classes, labelled.prior, labelled.like)
+        rewards = RowRewards.of(labelled, self, target) if labelled.priced else None
+        costs = self._decide(labelled.classes, labelled.prior, labelled.like, rewards)
         train, held_out = self._split(labelled)
-        problem = PolicyProblem(train, self._specify(costs), self.tol, self.max_iter)
+        if rewards is not None:
+            train, held_out = rewards.given_to(train), held_out and rewards.given_to(held_out)
+        spec = self._specify(costs, train.by_rows)
+        problem = PolicyProblem(train, spec, self.tol, self.max_iter)
         undecided = None if self.reject_cost is None else costs / self._unit
         course = Course(self.n_bounds, self._directly(), target, undecided)
         given = {} if labelled.held is None else {"X": X, "y": y}
@@ -307,7 +325,9 @@ class TightBoundLogisticRegression(
             )
         return target
 
-    def _decide(self, classes: Array, prior: Array | None, like: Array) -> Array:
+    def _decide(
+        self, classes: Array, prior: Array | None, like: Array, rewards: RowRewards | None = None
+    ) -> Array:
         """Set what can be decided and what it costs; returns costs (K, A) of actions.
 
         What an earlier fit left and this one need not set is dropped.
@@ -315,12 +335,13 @@ class TightBoundLogisticRegression(
         for name in ("held_out_costs_", "_online"):
             self.__dict__.pop(name, None)
         self.classes_, self.actions_ = classes, self._set_rejection(classes)
-        self.cost_matrix_ = costs = cost_matrix(self.costs, classes, prior)
+        known = self.costs if rewards is None else rewards.costs
+        self.cost_matrix_ = costs = cost_matrix(known, classes, prior)
         if self._reject_costs is not None:
             costs = np.column_stack([costs, self._reject_costs])
         # plain numbers: they stay on the host, wherever the data live
         self._prior = None if prior is None else as_numpy(prior).tolist()
-        self._unit = cost_unit(self.cost_matrix_, prior)
+        self._unit = cost_unit(self.cost_matrix_, prior) if rewards is None else rewards.unit
         self._cut = 0.0
         move_decision(self, like)
         return costs
@@ -338,10 +359,11 @@ class TightBoundLogisticRegression(
         rng = check_random_state(self.random_state)
         return split(labelled, self.validation_fraction, rng)
 
-    def _specify(self, costs: Array) -> PolicySpec:
+    def _specify(self, costs: Array, by_rows: bool) -> PolicySpec:
         n_actions = costs.shape[1]
         policy, penalty = policy_of(n_actions), 1.0 / (self.C * n_actions)
-        return PolicySpec(policy, savings(costs, self._unit), penalty, self.fit_intercept)
+        rewards = savings(costs, self._unit)
+        return PolicySpec(policy, rewards, penalty, self.fit_intercept, by_rows=by_rows)
 
     def _directly(self) -> bool:
         """Whether J itself is descended, rather than bound by bound."""
@@ -578,6 +600,10 @@ class TightBoundLogisticRegression(
     @lazily
     def predict(self, X: Any) -> NDArray[Any]:
         """Take the most probable action; under a limit, by its threshold.
+
+        A policy has learnt what to do, costs of rows included: it has no thresholds that other
+        costs could move, and takes none here. Decide by costs that are known only now with
+        :class:`TruncatedLogisticRegression` or :class:`BayesDecisionClassifier`.
 
         Parameters
         ----------

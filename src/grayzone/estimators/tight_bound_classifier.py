@@ -12,10 +12,17 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from grayzone.decision.costs import cost_matrix, cost_unit, savings
+from grayzone.decision.example_costs import cost_matrices, true_costs
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._wrapper import checked_probabilities
 from grayzone.numerics.backend import is_single
-from grayzone.numerics.checks import all_or_nothing, check_integer, check_number, check_weights
+from grayzone.numerics.checks import (
+    all_or_nothing,
+    as_numpy,
+    check_integer,
+    check_number,
+    check_weights,
+)
 from grayzone.sources.labelled import label
 from grayzone.sources.open import refuse_blocks, refuse_elsewhere, validated
 from grayzone.sources.source import HeldSource
@@ -90,7 +97,13 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         self.tol = tol
 
     @all_or_nothing
-    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
+    def fit(
+        self,
+        X: Array,
+        y: Array = None,
+        sample_weight: Array | None = None,
+        example_costs: Any = None,
+    ) -> Self:
         """Fit the classifier again and again; on any error nothing changes.
 
         Parameters
@@ -101,6 +114,10 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row.
+        example_costs : mapping or array-like of shape (n_samples, K, K), default=None
+            Costs of each row, in place of ``costs``: ``{label: costs of misclassifying each row if
+            it has that label}``, or an array ``cost[row, true, decided]`` in which all errors about
+            a row of a class cost the same: they are weights of rows.
 
         Returns
         -------
@@ -111,13 +128,17 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         refuse_blocks(self, X, "TightBoundLogisticRegression takes blocks.")
         refuse_elsewhere(self, X, _INSTEAD)
         checked, y = validated(self, X, y, **_ACCEPTED)
-        labelled = label(HeldSource(checked, y, sample_weight))
+        labelled = label(HeldSource(checked, y, sample_weight, example_costs))
         classes = labelled.classes
         codes: Array = np.searchsorted(classes, y)
-        costs = cost_matrix(self.costs, classes, labelled.prior)
-        # what a class costs, whatever it is taken for: soft targets would be more than weights
-        of_classes = savings(costs, cost_unit(costs, labelled.prior)).max(axis=1)
-        weight = check_weights(sample_weight, len(codes)) * of_classes[codes]
+        weight = check_weights(sample_weight, len(codes))
+        if labelled.priced:
+            weight = weight * self._worth(cost_matrices(example_costs, classes), codes, weight)
+        else:
+            costs = cost_matrix(self.costs, classes, labelled.prior)
+            # what a class costs, whatever it is taken for: soft targets would be more than weights
+            of_classes = savings(costs, cost_unit(costs, labelled.prior)).max(axis=1)
+            weight = weight * of_classes[codes]
         self.classes_ = classes
         own = np.full(len(codes), 1.0 / len(classes))
         path: list[float] = []
@@ -137,6 +158,23 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         self.mean_cost_path_ = np.array(path)
         self.n_iter_ = len(path)
         return self
+
+    def _worth(self, matrices: Array, codes: Array, weight: Array) -> Array:
+        """Return what errors about rows cost, relative to the mean over those with a stake."""
+        if self.costs is not None:
+            raise ValueError(f"costs must be None beside example_costs; got {self.costs!r}.")
+        matrices = as_numpy(matrices)
+        costs, right = true_costs(matrices, codes), np.eye(matrices.shape[1], dtype=bool)[codes]
+        dearest = costs.max(axis=1)
+        if np.any(np.where(right, np.inf, costs).min(axis=1) != dearest):
+            raise ValueError(
+                "example_costs must be a mapping {label: costs}, or an array in which all errors "
+                "about a row of a class cost the same, no less than the right decision: weights "
+                "can be given to rows, not to decisions."
+            )
+        staked = weight * np.any(matrices.max(axis=2) > matrices.min(axis=2), axis=1)
+        own = dearest - costs.min(axis=1)
+        return own / (staked @ own / staked.sum())
 
     def _check_parameters(self) -> None:
         check_integer("n_bounds", self.n_bounds, least=1)

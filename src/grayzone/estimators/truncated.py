@@ -15,6 +15,7 @@ from array_api_compat import array_namespace, is_numpy_array
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from grayzone.decision.rules import certain_from
 from grayzone.estimators._base import NO_OPTIMUM, SupportVectorClassifier, move_decision
 from grayzone.estimators._callbacks import (
     FIT_DEPTH,
@@ -23,6 +24,7 @@ from grayzone.estimators._callbacks import (
     fit_progress,
     with_callbacks,
 )
+from grayzone.estimators._tails import TAILS, Tailed
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
@@ -39,6 +41,7 @@ from grayzone.solvers.choose import check_possible
 from grayzone.solvers.kernel.choose import kernel_for
 from grayzone.solvers.kernel.systems import scattered
 from grayzone.solvers.truncated.ramp import descend_ramp
+from grayzone.solvers.truncated.tails import tail_slopes
 from grayzone.solvers.truncated.unpenalised import without_penalty
 from grayzone.sources.labelled import Labelled
 from grayzone.sources.open import open_rows
@@ -47,6 +50,8 @@ Array = Any
 
 # Rows whose predictions are compared with what was certified, and by how much they may differ.
 _TRIED, _UNFAITHFUL = 100, 1e-3
+# Relative rounding error of the ends of a zone.
+_ROUNDING = 1e-12
 # What to do where the optimum is a constant.
 CONSTANT_HELP = (
     "If the threshold is not the one you decide by, say so with costs (costs='balanced' puts it at "
@@ -54,7 +59,7 @@ CONSTANT_HELP = (
 )
 
 
-class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClassifier):
+class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, Tailed, SupportVectorClassifier):
     r"""Logistic regression fitted for a decision: exact in a gray zone, sparse outside it.
 
     Minimises criterion (8) of Hérault & Grandvalet [1]_,
@@ -70,8 +75,9 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     With K > 2 classes the loss is the multinomial one with a cap on each class,
     :math:`\max(-\log p_y, -\log \mathrm{cap}_y)`.
 
-    Probabilities are faithful inside the zone and say only "beyond" outside it;
-    ``predict_proba`` is a proper, monotone probability everywhere.
+    Probabilities are faithful inside the zone. The fit itself says only "beyond" outside it, where
+    log-odds therefore get a slope of their own (``tails``); ``predict_proba`` is a proper,
+    monotone probability everywhere.
 
     Parameters
     ----------
@@ -103,6 +109,13 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     undecided_label : "auto", str or number, default="auto"
         What ``predict`` returns for undecided rows; "auto" is -1 beside numbers and "undecided"
         beside strings.
+    tails : {"calibrated", "as-fitted"}, default="calibrated"
+        Log-odds beyond the zone. "calibrated" gives them, on each side (for each of K > 2
+        classes), a slope by maximum likelihood on the training rows beyond it, with a penalty; they
+        stay continuous and monotone, the same inside the zone, and decisions do not change.
+        "as-fitted" leaves them as they are, which is too close to the zone. A side where decisions
+        are made outside the zone (one that was given), and a class whose cap is below 1/2, stay
+        as fitted.
     kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable, \
             default="linear"
         Kernel of f. A callable takes two matrices and returns the kernel values of their
@@ -153,6 +166,9 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         Intercepts.
     zone_ : tuple of two floats, or ndarray of shape (K,)
         The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
+    tail_slopes_ : ndarray of shape (2,) or (K,)
+        Slopes of the log-odds of each class beyond its end of the zone, below p_min and above
+        p_max, relative to those of ``coef_`` or ``dual_coef_``; 1 is as fitted.
     threshold_ : float or None
         Decision threshold of two classes; None for more, and with ``reject_cost``.
     cost_matrix_ : ndarray of shape (K, K)
@@ -212,6 +228,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         costs: Any = None,
         reject_cost: Any = None,
         undecided_label: Any = "auto",
+        tails: str = "calibrated",
         kernel: Any = "linear",
         gamma: str | float = "scale",
         degree: int = 3,
@@ -231,6 +248,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         self.costs = costs
         self.reject_cost = reject_cost
         self.undecided_label = undecided_label
+        self.tails = tails
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -332,10 +350,23 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         else:
             ramp = descend_ramp(labelled, spec, ceilings, **options)
             solution, kept = ramp.convex, ramp.kept
-            labelled = labelled if labelled.held is None else kept
             self.objective_, self.n_iter_ = ramp.objectives[-1], ramp.n_iter
-        self._expose(labelled, spec, solution)
+        slopes = self._fit_tails(labelled, spec, solution)
+        self._expose(labelled if ceilings is None or labelled.held is None else kept, spec, solution)
+        self.tail_slopes_ = moved(slopes, labelled.like)
         return solution
+
+    def _fit_tails(self, labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> Array:
+        """Slopes beyond the zone, 1 for classes that are not calibrated."""
+        ends, caps = self._tail_ends(), self._caps()
+        # where some decision is made beyond the zone, a slope would change it
+        decided = caps >= certain_from(self._action_costs()) * (1.0 - _ROUNDING)
+        alone = caps >= 0.5 if len(caps) > 2 else caps > 0.0
+        if self.tails == "as-fitted" or solution.constant or not np.any(decided & alone):
+            return np.ones(len(caps))
+        ends = np.where(decided & alone, ends, np.inf)
+        scores = None if labelled.held is None else solution.scores
+        return tail_slopes(labelled, spec, solution.coef, ends, scores)
 
     def _without_penalty(
         self, labelled: Labelled, spec: TruncatedSpec, options: dict[str, Any]
@@ -356,6 +387,7 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
         check_number("cache_size", self.cache_size, above=0.0)
         if not callable(self.kernel):
             check_choice("kernel", self.kernel, NAMES)
+        check_choice("tails", self.tails, TAILS)
         check_choice("loss", self.loss, ("truncated", "ramp"))
         check_choice("solver", self.solver, ("auto", "active-set", "primal"))
 
@@ -528,7 +560,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, SupportVectorClas
     def _expose_function(self, labelled: Labelled, spec: TruncatedSpec, coef: Array) -> None:
         """Set what predictions need."""
         xp, d = array_namespace(coef), coef.shape[1] - int(spec.fit_intercept)
-        self.__dict__.pop("coef_", None)
+        for name in ("coef_", "tail_slopes_"):
+            self.__dict__.pop(name, None)
         self._keep_nothing()
         self.intercept_ = xp.zeros_like(coef[:, 0])
         if spec.fit_intercept:

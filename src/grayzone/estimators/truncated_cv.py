@@ -25,6 +25,7 @@ from grayzone.estimators._search import (
     shared_parameters,
     take_over,
 )
+from grayzone.estimators._tails import Tailed
 from grayzone.estimators.truncated import CONSTANT_HELP, TruncatedLogisticRegression
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import all_or_nothing, as_numpy
@@ -42,7 +43,9 @@ Array = Any
 _WORTH_A_START = 2000
 
 
-class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVectorClassifier):
+class TruncatedLogisticRegressionCV(
+    Searched, CallbackSupportMixin, Tailed, SupportVectorClassifier
+):
     r"""Truncated logistic regression with C and the zone chosen by cross-validation.
 
     In each fold the data, and the kernel values, are prepared once; then every pair of a C and a
@@ -79,6 +82,8 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
     undecided_label : "auto", str or number, default="auto"
         What ``predict`` returns for undecided rows; "auto" is -1 beside numbers and "undecided"
         beside strings.
+    tails : {"calibrated", "as-fitted"}, default="calibrated"
+        Log-odds beyond the zone, as in :class:`TruncatedLogisticRegression`.
     kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable, \
             default="linear"
         Kernel of f, as in :class:`TruncatedLogisticRegression`.
@@ -131,6 +136,8 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
         Intercepts.
     zone_ : tuple of two floats, or ndarray of shape (K,)
         The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
+    tail_slopes_ : ndarray of shape (2,) or (K,)
+        Slopes of the log-odds of each class beyond its end of the zone.
     threshold_ : float or None
         Decision threshold of two classes; None for more, and with ``reject_cost``.
     cost_matrix_ : ndarray of shape (K, K)
@@ -182,6 +189,7 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
         costs: Any = None,
         reject_cost: Any = None,
         undecided_label: Any = "auto",
+        tails: str = "calibrated",
         kernel: Any = "linear",
         gamma: str | float = "scale",
         degree: int = 3,
@@ -204,6 +212,7 @@ class TruncatedLogisticRegressionCV(Searched, CallbackSupportMixin, SupportVecto
         self.costs = costs
         self.reject_cost = reject_cost
         self.undecided_label = undecided_label
+        self.tails = tails
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

@@ -206,10 +206,19 @@ class Labelled:
 
     @property
     def plain(self) -> Labelled:
-        """The same rows without the weights of classes: rates are those of the data."""
-        if np.all(self.factors == 1.0):
+        """The same rows with their own weights, without those of classes or, if held, of stakes.
+
+        Rates, and what is learnt of X alone, are those of the data. Rows without a weight stay so.
+        """
+        source = self.source
+        had_costs = isinstance(source, HeldSource) and source.block.costs is not None
+        staked = had_costs and not self.priced
+        if np.all(self.factors == 1.0) and not staked:
             return self
-        rows = None if self.held is None else self.held.weighing(self._own_weight(self.held))
+        rows = self.held
+        if rows is not None:
+            xp = array_namespace(rows.weight)
+            rows = rows.weighing(xp.where(rows.weight > 0.0, self._own_weight(rows), 0.0))
         return replace(self, factors=np.ones_like(self.factors), held=rows)
 
     def _own_weight(self, rows: Rows) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
+from grayzone.decision.example_costs import true_costs
 from grayzone.numerics.backend import moved
 from grayzone.solvers.policy.problem import amounts
 from grayzone.sources.labelled import Labelled, Rows
@@ -26,7 +27,10 @@ def actions_of(scores: Array, cut: float = 0.0) -> Array:
 def mean_costs(
     labelled: Labelled, coefs: tuple[Array, ...], costs: Array, fit_intercept: bool
 ) -> tuple[float, ...]:
-    """Return mean costs of the decisions of several policies; ``costs`` (K, A) are of actions."""
+    """Return mean costs of the decisions of several policies.
+
+    ``costs`` (K, A) are of actions, unless rows have their own.
+    """
     sums = labelled.reduce(_Paid(coefs, costs, fit_intercept))
     return tuple(float(paid) / float(sums["weight"]) for paid in sums["paid"])
 
@@ -41,10 +45,8 @@ class _Paid:
 
     def __call__(self, rows: Rows) -> Sums:
         xp = array_namespace(rows.weight)
-        design, costs = (
-            rows.design(self.fit_intercept),
-            amounts(self.costs, rows.codes, rows.weight),
-        )
+        kinds = rows.codes if rows.costs is None else true_costs(rows.costs, rows.codes)
+        design, costs = rows.design(self.fit_intercept), amounts(self.costs, kinds, rows.weight)
         known = xp.arange(self.costs.shape[1], device=device(rows.codes))
         paid = []
         for coef in self.coefs:

@@ -51,7 +51,8 @@ _DOUBT = 0.01
 class PolicySpec:
     """What a policy is fitted to; small, it travels with every task.
 
-    Rewards are those of the classes for each action; under a limit, those that are maximised.
+    Rewards are those of the classes for each action; under a limit, those that are maximised. With
+    ``by_rows`` rows have rewards of their own instead.
     """
 
     policy: Policy
@@ -59,6 +60,11 @@ class PolicySpec:
     penalty: float  # lambda / A
     fit_intercept: bool
     limit: ClassLimit | None = None
+    by_rows: bool = False
+
+    def kinds(self, rows: Rows) -> Array:
+        """Return what the rewards of rows follow from: their classes (n,), or theirs (n, A)."""
+        return rows.own if self.by_rows else rows.codes
 
     def design(self, rows: Rows) -> Design:
         """Return what scores of rows are linear in."""
@@ -66,7 +72,7 @@ class PolicySpec:
 
     def amounts(self, rows: Rows) -> Array:
         """Return the rewards (n, A) of rows, with their weights."""
-        columns = rows.codes, rows.weight
+        columns = self.kinds(rows), rows.weight
         n_actions = self.policy.n_actions
         return rows.state(
             "rewards",
@@ -75,9 +81,11 @@ class PolicySpec:
         )
 
 
-def amounts(of_classes: Array, codes: Array, weight: Array) -> Array:
-    """Return amounts of the classes as amounts of rows, times their weights."""
-    taken = array_namespace(codes).take(moved(of_classes, weight), codes, axis=0)
+def amounts(of_classes: Array, kinds: Array, weight: Array) -> Array:
+    """Return amounts of the classes, or of rows themselves, times the rows' weights."""
+    if kinds.ndim == 2:
+        return kinds * weight[:, None]
+    taken = array_namespace(kinds).take(moved(of_classes, weight), kinds, axis=0)
     return taken * (weight if taken.ndim == 1 else weight[:, None])
 
 
@@ -154,14 +162,16 @@ class ChowsRule:
         n_classes, n_actions = self.costs.shape
         plain, costs = policy_of(n_classes), moved(self.costs, rows.weight)
 
-        def chosen(F: Array) -> Array:
-            xp = array_namespace(F)
-            action = xp.argmin(xp.matmul(plain.proba(F), costs), axis=1)
+        def chosen(F: Array, own: Array | None = None) -> Array:
+            xp, p = array_namespace(F), plain.proba(F)
+            expected = p @ costs if own is None else xp.sum(p[:, :, None] * own, axis=1)
+            action = xp.argmin(expected, axis=1)
             known = xp.arange(n_actions, device=device(F))
             taken = xp.astype(action[:, None] == known[None, :], xp.float64)
             return _DOUBT / n_actions + (1.0 - _DOUBT) * taken
 
-        return mapped(chosen, n_actions, F)
+        columns = (F, rows.costs) if spec.by_rows else (F,)
+        return mapped(chosen, n_actions, *columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +186,7 @@ class Bound:
         return rows.state("targets", self, lambda: self._targets(spec, rows))
 
     def _targets(self, spec: PolicySpec, rows: Rows) -> Array:
-        columns = self.tight_at.proba(spec, rows), rows.codes, rows.weight
+        columns = self.tight_at.proba(spec, rows), spec.kinds(rows), rows.weight
         return mapped(lambda p, *c: p * amounts(self.rewards, *c), spec.policy.n_actions, *columns)
 
 
@@ -227,7 +237,8 @@ class _SumsAt:
                 sums["own"] = summed(policy.losses, point.scores, q)
         columns = p, rows.codes, rows.weight
         if REWARD in self.wanted:
-            sums["reward"] = summed(lambda p, *c: p * amounts(spec.rewards, *c), *columns)
+            own = p, spec.kinds(rows), rows.weight
+            sums["reward"] = summed(lambda p, *c: p * amounts(spec.rewards, *c), *own)
         if RATES in self.wanted:
             sums |= self._rates(*columns)
         if LOST in self.wanted:
@@ -290,6 +301,18 @@ class _Slope:
 
 
 @dataclass(frozen=True)
+class _Best:
+    """What is had by always doing the best."""
+
+    spec: PolicySpec
+
+    def __call__(self, rows: Rows) -> Sums:
+        R = self.spec.amounts(rows)
+        xp = array_namespace(R)
+        return {"best": xp.sum(xp.max(R, axis=1))}
+
+
+@dataclass(frozen=True)
 class _Squares:
     """Diagonal of the Hessian of the first bound, where it is the same for all outputs."""
 
@@ -298,11 +321,11 @@ class _Squares:
     def __call__(self, rows: Rows) -> Sums:
         A = self.spec.policy.n_actions
 
-        def bend(codes: Array, weight: Array) -> Array:
-            R = amounts(self.spec.rewards, codes, weight)
+        def bend(kinds: Array, weight: Array) -> Array:
+            R = amounts(self.spec.rewards, kinds, weight)
             return array_namespace(R).sum(R, axis=1, keepdims=True) / A**2 * (1.0 - 1.0 / A)
 
-        weight = mapped(bend, 1, rows.codes, rows.weight)
+        weight = mapped(bend, 1, self.spec.kinds(rows), rows.weight)
         return {"squares": self.spec.design(rows).square_sums(weight)}
 
 
@@ -323,6 +346,8 @@ class PolicyProblem:
     @cached_property
     def best(self) -> float:
         """Rewards of always doing the best."""
+        if self.spec.by_rows:
+            return float(self.labelled.reduce(_Best(self.spec))["best"])
         mass = self.labelled.mass * self.labelled.factors
         return float(mass @ self.spec.rewards.max(axis=1))
 

@@ -71,7 +71,7 @@ def fit_policy(
     Parameters
     ----------
     problem : PolicyProblem
-        The rows, and rewards of their classes.
+        The rows, and rewards of their classes, or of each of them.
     course : Course
         How far to go.
     start : array of shape (Q, p) or None

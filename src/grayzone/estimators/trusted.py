@@ -14,6 +14,7 @@ _OWN = (
     "grayzone.estimators.tight_bound_classifier.TightBoundClassifier",
     "grayzone.estimators.truncated.TruncatedLogisticRegression",
     "grayzone.estimators.truncated_cv.TruncatedLogisticRegressionCV",
+    "grayzone.metrics.scorer.CostScorer",
     "grayzone.numerics.kernels.Kernel",
     "grayzone.solvers.policy.online.OnlinePolicy",
     # splits that searches are given, which skops does not know

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,19 +156,30 @@ def shared_parameters(search: BaseEstimator, kind: type[BaseEstimator]) -> dict[
     return {name: value for name, value in own.items() if name in known}
 
 
-def on_folds(search: Any, work: Callable[..., Any], folds: list[Any]) -> list[Any]:
-    """Return what ``work(train, test)`` finds in each fold, ``n_jobs`` of them at the same time.
+@contextmanager
+def fold_by_fold(search: Any, n_tasks: int) -> Iterator[Callable[..., list[Any]]]:
+    """Give a function that returns what ``work(*fold)`` finds in each of some folds.
 
-    What is found has ``scores``, which callbacks are told; they may want no more folds.
+    ``n_jobs`` of them are worked on at the same time. What is found has ``scores``, which callbacks
+    are told; they may want no more folds. ``n_tasks`` folds are to come, in one pass or several.
     """
-    parallel, found = Parallel(n_jobs=search.n_jobs, return_as="generator"), []
-    jobs = parallel(delayed(work)(*fold) for fold in folds)
-    with fit_progress(search, "fold", len(folds)) as report:
-        for one in jobs:
-            found.append(one)
-            if report is not None and report(scores=one.scores):
-                break
-    return found
+    with fit_progress(search, "fold", n_tasks) as report:
+
+        def run(work: Callable[..., Any], folds: list[Any]) -> list[Any]:
+            parallel, found = Parallel(n_jobs=search.n_jobs, return_as="generator"), []
+            for one in parallel(delayed(work)(*fold) for fold in folds):
+                found.append(one)
+                if report is not None and report(scores=one.scores):
+                    break
+            return found
+
+        yield run
+
+
+def on_folds(search: Any, work: Callable[..., Any], folds: list[Any]) -> list[Any]:
+    """Return what ``work(*fold)`` finds in each fold, in one pass."""
+    with fold_by_fold(search, len(folds)) as run:
+        return run(work, folds)
 
 
 def best_places(scores: Array, of: str) -> Array:

@@ -100,7 +100,7 @@ class TightBoundLogisticRegression(
         Inverse strength of the penalty, that of ``LogisticRegression`` at ``n_bounds=1``. Choose it
         anew for each ``n_bounds``: with a strong penalty more bounds can be worse than one. ``inf``
         is no penalty; a linear function that makes no errors has then no optimum, which is said.
-    n_bounds : int, default=10
+    n_bounds : int, default=3
         How many bounds T are minimised; 1 is logistic regression.
     costs : None, "balanced", mapping or array of shape (K, K), default=None
         Costs of errors, trained for: None (1 each), "balanced", ``{label: cost}`` or
@@ -209,7 +209,7 @@ class TightBoundLogisticRegression(
         self,
         C: float = 1.0,
         *,
-        n_bounds: int = 10,
+        n_bounds: int = 3,
         costs: Any = None,
         reject_cost: Any = None,
         undecided_label: Any = "auto",

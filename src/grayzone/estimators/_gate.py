@@ -80,6 +80,12 @@ class Yardstick:
         dearest = float(np.max(np.abs(self.costs)))
         return dearest * float(np.average(paid / dearest, weights=self.weight[rows]))
 
+    def spread(self, rows: Array, values: Array) -> float:
+        """Standard deviation of values of rows."""
+        weight = self.weight[rows]
+        middle = np.average(values, weights=weight)
+        return float(np.sqrt(np.average((values - middle) ** 2, weights=weight)))
+
     def compare(self, rows: Array, plain: Array, candidate: Array, errors: float) -> Verdict:
         """Compare what rows cost under two models; rows that come several times count once.
 

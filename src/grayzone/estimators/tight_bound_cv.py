@@ -58,7 +58,8 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
 
     where :math:`d_i` is what row i saves and :math:`\bar w_i` its share of the weight. Two actions
     are judged by their cost averaged over thresholds within half a unit of log-odds of the one that
-    decides, which depends less on single rows. Otherwise logistic regression itself is kept, fitted
+    decides, which depends less on single rows (scores of both are brought to the same standard
+    deviation). Otherwise logistic regression itself is kept, fitted
     without costs, with Bayes' rule for these costs (Chow's rule with ``reject_cost``); ``gate_``
     says which way it went and by how much.
 
@@ -250,8 +251,8 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
         rows = np.concatenate([test for _, test in folds[: len(tried)]])
         before = np.concatenate([walk.of_rows[best] for walk in path[: len(tried)]])
         after = np.concatenate([walk.of_rows[0] for walk in tried])
-        paid = _paid_by_bayes(yardstick, rows, before)
-        verdict = yardstick.compare(rows, paid, _paid_by_policy(yardstick, rows, after), _ERRORS)
+        paid = _paid(yardstick, rows, before, after)
+        verdict = yardstick.compare(rows, *paid, _ERRORS)
         chosen = f"{self.n_bounds} bounds" if verdict.accepted else "logistic regression"
         scores = _of_classes(after if verdict.accepted else before, len(yardstick.costs))
         found = {
@@ -262,7 +263,7 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
             "gate_": verdict.record(
                 f"{chosen}, C={C:.4g}",
                 {"n_bounds": self.n_bounds, "C": C},
-                yardstick.mean_cost(rows, paid),
+                yardstick.mean_cost(rows, paid[0]),
             ),
         }
         return found, path + tried
@@ -421,30 +422,26 @@ def _of_classes(scores: Array, n_classes: int) -> Array:
 # ----------------------------------------------------------------------------------------------
 
 
-def _paid_by_bayes(yardstick: Yardstick, rows: Array, scores: Array) -> Array:
-    """What rows cost under Bayes' rule on log-loss scores."""
-    if not _has_neighbours(yardstick.costs):
-        return yardstick.paid(rows, yardstick.decided(rows, scores))
-    threshold = threshold_of(yardstick.costs)
+def _paid(yardstick: Yardstick, rows: Array, plain: Array, bounds: Array) -> tuple[Array, Array]:
+    """What rows cost under Bayes' rule on log-loss scores, and under the policy of the bounds."""
+    costs = yardstick.costs
+    if costs.shape != (2, 2) or not has_threshold(costs):
+        decided = yardstick.decided(rows, plain), actions_of(bounds)
+        before, after = (yardstick.paid(rows, actions) for actions in decided)
+        return before, after
+    threshold = threshold_of(costs)
     with np.errstate(divide="ignore"):
         cut = np.log(threshold) - np.log1p(-threshold)
-    return _paid_near(yardstick, rows, scores[:, 0] - cut)
-
-
-def _paid_by_policy(yardstick: Yardstick, rows: Array, scores: Array) -> Array:
-    """What rows cost under the policy of the bounds."""
-    if not _has_neighbours(yardstick.costs):
-        return yardstick.paid(rows, actions_of(scores))
-    return _paid_near(yardstick, rows, scores[:, 0])
-
-
-def _has_neighbours(costs: Array) -> bool:
-    """Whether one threshold decides, so that there are others near it."""
-    return costs.shape == (2, 2) and has_threshold(costs)
+    # scores of decisions are larger; in the same unit, thresholds are as near to both
+    own, other = (yardstick.spread(rows, scores[:, 0]) for scores in (plain, bounds))
+    unit = other / own if own > 0.0 and other > 0.0 else 1.0
+    near = plain[:, 0] - cut, bounds[:, 0] / unit
+    before, after = (_paid_near(yardstick, rows, above) for above in near)
+    return before, after
 
 
 def _paid_near(yardstick: Yardstick, rows: Array, above: Array) -> Array:
     """Costs of two actions, averaged over thresholds near the one that scores are above."""
     share = np.clip(0.5 + above / (2.0 * _NEARBY), 0.0, 1.0)
-    negative, positive = (yardstick.paid(rows, np.full(rows.size, action)) for action in range(2))
+    negative, positive = (yardstick.paid(rows, np.full(rows.size, action)) for action in (0, 1))
     return negative + share * (positive - negative)

@@ -142,7 +142,7 @@ def least_threshold(scores: Array, rate: float, error: float, of: str = "negativ
     961.5
     """
     place = len(scores) - 1 - most_beyond(len(scores), rate, error, of)
-    ordered = np.sort(scores)
+    ordered = np.sort(np.asarray(scores, dtype=np.float64))
     above = np.min(ordered[ordered > ordered[place]], initial=np.inf)
     # of neighbouring numbers the middle may be the lower one
     return max(cut_between(float(above), ordered[place]), np.nextafter(ordered[place], np.inf))
@@ -173,7 +173,7 @@ def largest_threshold(scores: Array, rate: float, error: float, of: str = "posit
     37.5
     """
     place = most_beyond(len(scores), rate, error, of)
-    ordered = np.sort(scores)
+    ordered = np.sort(np.asarray(scores, dtype=np.float64))
     below = np.max(ordered[ordered < ordered[place]], initial=-np.inf)
     return cut_between(ordered[place], float(below))
 

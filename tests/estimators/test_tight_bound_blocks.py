@@ -316,7 +316,8 @@ def test_limits_are_judged_on_held_out_rows(name, error, kind):
     X, y, weight = data()
     weight = 1.0 + weight
     out = held_out_rows(y, weight, 0.4, 1, kind, error is None or name != "min_precision")
-    parameters = {name: LIMITS[name], "n_bounds": 2}
+    value = 0.7 if name == "min_precision" else LIMITS[name]
+    parameters = {name: value, "n_bounds": 2}
     expected = make(**parameters).fit(X[~out], y[~out], sample_weight=weight[~out])
     parameters |= {"validation_fraction": 0.4, "random_state": 1}
     parameters["confidence"] = None if error is None else 1.0 - error
@@ -326,7 +327,7 @@ def test_limits_are_judged_on_held_out_rows(name, error, kind):
         found, _ = in_library(kind, X, y, weight, **parameters)
     np.testing.assert_allclose(as_numpy(found.coef_), expected.coef_, rtol=1e-11)
     scores = expected.decision_function(X[out])
-    cut = cut_at(Target(name, LIMITS[name], error), scores, y[out] == 1, weight[out], True)
+    cut = cut_at(Target(name, value, error), scores, y[out] == 1, weight[out], True)
     assert found._cut == pytest.approx(cut, rel=1e-10)
     assert not hasattr(found, "held_out_costs_")
 

@@ -14,6 +14,8 @@ from grayzone.numerics.checks import as_numpy, check_number
 
 Array = Any
 
+_CLOSE = 1e-3  # to a score, as a share of the way to the next one
+
 
 @dataclass(frozen=True)
 class ClassLimit:
@@ -106,8 +108,8 @@ def cut_at(target: Target, scores: Array, positive: Array, weight: Array, fresh:
     Of all such scores the one with most true positives (fewest false ones for a recall). For
     ``fresh`` rows, which the fit has not seen, the rate of new rows is what is kept: with the
     probability that the target asks for, by the numbers of rows, whatever they weigh, or on
-    average, where one more row, on the wrong side, is counted with them. Cuts lie half way between
-    scores, so that rounding decides nothing.
+    average, where one more row, on the wrong side, is counted with them. Cuts lie between scores,
+    so that rounding decides nothing.
     """
     xp = array_namespace(scores)
     if fresh and target.error is not None:
@@ -132,7 +134,8 @@ def cut_at(target: Target, scores: Array, positive: Array, weight: Array, fresh:
         return nothing_kept(target)
     k = int(places[0] if target.name == "min_recall" else places[-1])
     above = float(ordered[k - 1]) if k > 0 else np.inf
-    return cut_between(above, float(ordered[k]) if k < ordered.shape[0] else -np.inf)
+    below = float(ordered[k]) if k < ordered.shape[0] else -np.inf
+    return cut_between(above, below, place_between(target, fresh))
 
 
 def keeps(
@@ -185,11 +188,21 @@ def nothing_kept(target: Target) -> float:
     return -np.inf if target.name == "min_recall" else np.inf
 
 
-def cut_between(above: float, below: float) -> float:
-    """Return a cut half way between neighbouring scores, or just beyond all of them."""
+def place_between(target: Target, fresh: bool) -> float:
+    """Return where to cut between neighbouring scores, from 0, the lower one, to 1.
+
+    Half way, unless any cut between them keeps a stated confidence: then where most is gained.
+    """
+    if not fresh or target.error is None:
+        return 0.5
+    return 1.0 - _CLOSE if target.name == "min_recall" else _CLOSE
+
+
+def cut_between(above: float, below: float, place: float = 0.5) -> float:
+    """Return a cut between neighbouring scores, half way by default, or just beyond all of them."""
     if np.isinf(above):
         return float(below + 1e-6 * (1.0 + abs(below)))
     if np.isinf(below):
         return float(above - 1e-6 * (1.0 + abs(above)))
     # of neighbouring numbers the middle may be the lower one
-    return float(max(0.5 * (above + below), np.nextafter(below, np.inf)))
+    return float(max(place * above + (1.0 - place) * below, np.nextafter(below, np.inf)))

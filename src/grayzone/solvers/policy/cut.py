@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from grayzone.decision.limits import Target, cut_at, cut_between, keeps, nothing_kept
+from grayzone.decision.limits import (
+    Target,
+    cut_at,
+    cut_between,
+    keeps,
+    nothing_kept,
+    place_between,
+)
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.sources.labelled import Labelled, Rows
@@ -66,7 +73,8 @@ def cut_scores(labelled: Labelled, coef: Array, target: Target, *, fresh: bool) 
         groups = _Groups(*(np.r_[old[:wanting], new, old[wanting + 1 :]] for old, new in columns))
     if place is None:
         return nothing_kept(target)
-    return reader.cut(float(groups.top[place]) if place < groups.top.size else -np.inf)
+    edge = float(groups.top[place]) if place < groups.top.size else -np.inf
+    return reader.cut(edge, place_between(target, fresh))
 
 
 def _one_each(rows: Rows) -> Rows:
@@ -129,10 +137,10 @@ class _Reader:
         counts, ups, downs = inside[:, full]
         return _Groups(edges[full + 1], edges[full], counts, ups, downs)
 
-    def cut(self, edge: float) -> float:
-        """Cut half way between the scores next to an edge, or just beyond all of them."""
+    def cut(self, edge: float, place: float) -> float:
+        """Cut between the scores next to an edge, or just beyond all of them."""
         sums = self.labelled.reduce(_Neighbours(self.coef, edge))
-        return cut_between(min(sums["above"]), max(sums["below"]))
+        return cut_between(min(sums["above"]), max(sums["below"]), place)
 
 
 def _edges(bottom: float, top: float) -> Array:

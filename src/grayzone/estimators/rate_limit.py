@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -19,6 +19,7 @@ from grayzone.decision.costs import Costs, threshold_of
 from grayzone.decision.limits import Target, check_share, cut_at, cut_between, none_kept
 from grayzone.estimators._base import rows_of
 from grayzone.estimators._wrapper import DecidingWrapper
+from grayzone.numerics.backend import is_single
 from grayzone.numerics.checks import (
     all_or_nothing,
     as_labels,
@@ -265,7 +266,7 @@ class RateLimitClassifier(DecidingWrapper):
             model = self._fitted_to(used[inside], X, y, fit_params)
             if not np.array_equal(as_numpy(model.classes_), as_numpy(self.classes_)):
                 raise ValueError("Each fold of cv needs training rows of all classes.")
-            responses = getattr(model, self._method)(rows_of(X, used[outside]))
+            responses = getattr(model, self._method)(_in_double(rows_of(X, used[outside])))
             scores[outside] = as_numpy(self._scores(responses))
             times[outside] += 1
         if np.any(times != 1):
@@ -300,7 +301,7 @@ class RateLimitClassifier(DecidingWrapper):
 
     def _responses(self, X: Any, caller: str) -> Array:
         """Return probabilities or, without them, decision values; (n,) or one column a class."""
-        return self._respond(self._method, X, caller=caller)
+        return self._respond(self._method, _in_double(X), caller=caller)
 
     @property
     def _method(self) -> str:
@@ -338,6 +339,15 @@ class RateLimitClassifier(DecidingWrapper):
         left = xp.argmax(others, axis=1)
         left = xp.where(left >= k, left + 1, left)
         return self._labels(xp.where(reached, xp.full_like(left, k), left))
+
+
+def _in_double(X: Any) -> Any:
+    """Return rows whose scores are not rounded to single precision: thresholds lie between them."""
+    if not is_single(X):
+        return X
+    if is_array_api_obj(X) and not is_numpy_array(X):
+        return array_namespace(X).astype(X, array_namespace(X).float64)
+    return X.astype(np.float64) if hasattr(X, "astype") else X
 
 
 def _part_of(value: Any, rows: Array, n_rows: int) -> Any:

@@ -94,7 +94,7 @@ CASES: dict[str, Callable[[], Fit]] = {
     ),
     "bounds T=10": partial(_fit, TBL, partial(_covtype, None), n_bounds=10),
     "bounds reject": partial(_fit, TBL, partial(_covtype, None), reject_cost=0.2),
-    "bounds max_fpr": partial(_fit, TBL, partial(_covtype, None), max_fpr=0.1),
+    "bounds max_fpr": partial(_fit, TBL, partial(_covtype, None), max_fpr=0.1, confidence=None),
     "small truncated": partial(_fit, TLR, _small),
     "small rbf": partial(_fit, TLR, _small, kernel="rbf"),
     "small truncated cv": partial(_fit, f"{TLR}CV", _small, Cs=3),

@@ -182,7 +182,11 @@ def limited_rates(seed: int) -> dict[str, list[tuple[float, float]]]:
         found[name] = []
         for limit in LIMITS:
             model = TightBoundLogisticRegression(
-                n_bounds=10, max_fpr=limit, validation_fraction=share, random_state=seed
+                n_bounds=10,
+                max_fpr=limit,
+                confidence=None,
+                validation_fraction=share,
+                random_state=seed,
             )
             decided = model.fit(X, y).predict(X_test) == 1
             rates = decided[y_test == 0].mean(), decided[y_test == 1].mean()

@@ -11,6 +11,7 @@ from grayzone.estimators.sparse_minimax import SparseMinimaxProbabilityMachine
 from grayzone.estimators.tight_bound import TightBoundLogisticRegression
 from grayzone.estimators.tight_bound_classifier import TightBoundClassifier
 from grayzone.estimators.tight_bound_curve import roc_by_costs
+from grayzone.estimators.tight_bound_cv import TightBoundLogisticRegressionCV
 from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.estimators.truncated_cv import TruncatedLogisticRegressionCV
 from grayzone.estimators.trusted import trusted_types
@@ -26,6 +27,7 @@ __all__ = [
     "SparseMinimaxProbabilityMachine",
     "TightBoundClassifier",
     "TightBoundLogisticRegression",
+    "TightBoundLogisticRegressionCV",
     "TruncatedLogisticRegression",
     "TruncatedLogisticRegressionCV",
     "load_model",

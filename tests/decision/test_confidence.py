@@ -7,11 +7,10 @@ from scipy.stats import binom, norm
 from grayzone.decision.confidence import (
     TooFewRowsError,
     fewest_rows,
-    largest_threshold,
-    least_threshold,
     most_beyond,
     precise_thresholds,
 )
+from grayzone.decision.limits import Target, cut_at
 
 ERROR, DRAWS = 0.1, 1000
 
@@ -19,6 +18,18 @@ ERROR, DRAWS = 0.1, 1000
 def share_of_failures(fails):
     """Whether failures are no more than the error allows, with four standard errors to spare."""
     return np.mean(fails) <= ERROR + 4 * np.sqrt(ERROR * (1 - ERROR) / len(fails))
+
+
+def least_threshold(scores, rate, error=ERROR):
+    """Return the least threshold that at most a share of new rows of a class reach."""
+    negative, weight = np.zeros(len(scores), dtype=bool), np.ones(len(scores))
+    return cut_at(Target("max_fpr", rate, error), scores.astype(float), negative, weight, True)
+
+
+def largest_threshold(scores, rate, error=ERROR):
+    """Return the largest threshold that at most a share of new rows of a class miss."""
+    positive, weight = np.ones(len(scores), dtype=bool), np.ones(len(scores))
+    return cut_at(Target("min_recall", 1.0 - rate, error), scores, positive, weight, True)
 
 
 @pytest.mark.parametrize("n", [22, 50, 300])
@@ -29,8 +40,8 @@ def test_limits_hold_on_new_rows(n, rate):
     reached, missed = [], []
     for _ in range(DRAWS):
         scores = rng.normal(size=n)
-        reached.append(norm.sf(least_threshold(scores, rate, ERROR)))
-        missed.append(norm.cdf(largest_threshold(scores, rate, ERROR)))
+        reached.append(norm.sf(least_threshold(scores, rate)))
+        missed.append(norm.cdf(largest_threshold(scores, rate)))
     assert share_of_failures(np.array(reached) > rate)
     assert share_of_failures(np.array(missed) > rate)
     # and they give away no more than one row
@@ -43,7 +54,7 @@ def test_limits_hold_where_scores_are_equal():
     rates = np.array([0.5, 0.3, 0.15, 0.05])  # of the scores 0 to 3
     fails = []
     for _ in range(DRAWS):
-        threshold = least_threshold(rng.choice(4, 60, p=rates), 0.2, ERROR)
+        threshold = least_threshold(rng.choice(4, 60, p=rates), 0.2)
         fails.append(rates[np.arange(4) >= threshold].sum() > 0.2 + 1e-12)
     assert share_of_failures(fails)
 
@@ -64,6 +75,22 @@ def test_a_precision_holds_at_every_threshold_that_is_given(slope):
         fails.append(np.any(np.interp(thresholds, grid, above) < 0.7))
     assert share_of_failures(fails)
     assert found > (250 if slope > 1 else 0)
+
+
+def test_a_precision_holds_where_scores_are_equal():
+    """As those of a tree are; the precision above a score need not grow with it."""
+    rng = np.random.default_rng(4)
+    chances = np.array([0.1, 0.5, 0.95, 0.6, 0.9])  # to be positive, of the scores 0 to 4
+    shares = np.array([0.4, 0.2, 0.2, 0.1, 0.1])
+    above = [np.sum((shares * chances)[k:]) / np.sum(shares[k:]) for k in range(5)]
+    for precision in (0.7, 0.75, above[1] + 1e-9, above[2] + 1e-9, above[3] + 1e-9):
+        fails = []
+        for _ in range(200):
+            scores = rng.choice(5, 200, p=shares)
+            positive = rng.random(200) < chances[scores]
+            found = precise_thresholds(scores, positive, precision, ERROR)
+            fails.append(any(above[int(np.ceil(t))] < precision for t in found))
+        assert share_of_failures(fails)
 
 
 def test_groups_have_the_precision_each():

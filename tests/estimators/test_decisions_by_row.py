@@ -308,6 +308,20 @@ def test_limits_of_the_other_class_turn_thresholds_round():
     np.testing.assert_array_equal(clf.predict(X, example_costs=E), np.where(p >= own, 0, 1))
 
 
+def test_rows_that_are_held_out_take_their_costs_along():
+    X, y = make_classification(1000, 5, random_state=0)
+    inner = TruncatedLogisticRegression(zone=None)
+    mapping = {0: np.exp(X[:, 0]), 1: 1.0}
+    E = cost_matrices(mapping, [0, 1])
+    one, other = (
+        RateLimitClassifier(inner, max_fpr=0.3, random_state=0).fit(X, y, example_costs=costs)
+        for costs in (E, mapping)
+    )
+    np.testing.assert_array_equal(one.estimator_.coef_, other.estimator_.coef_)
+    plain = RateLimitClassifier(inner, max_fpr=0.3, random_state=0).fit(X, y)
+    assert np.any(plain.estimator_.coef_ != one.estimator_.coef_)
+
+
 def test_limits_that_costs_of_rows_cannot_keep():
     X, y = make_classification(1000, 5, random_state=0)
     E = np.ones((1000, 2, 2)) - np.eye(2)

@@ -32,7 +32,9 @@ from grayzone import (
     ImportVectorMachine,
     TightBoundClassifier,
     TightBoundLogisticRegression,
+    TightBoundLogisticRegressionCV,
     TruncatedLogisticRegression,
+    TruncatedLogisticRegressionCV,
 )
 from grayzone.decision import bayes_decision, cost_matrices
 from grayzone.solvers.truncated import streamed
@@ -489,7 +491,6 @@ OTHERS = [
 ]  # fmt: skip
 CARRIED = {
     "linear": Truncated(tol=1e-14),
-    "plain": Truncated(zone=None, tol=1e-14),
     "ramp": Truncated(loss="ramp", tol=1e-14),
     "kernel": Truncated(kernel="rbf", tol=1e-14),
     "bounds": Bounds(tol=1e-9, n_bounds=3),
@@ -521,7 +522,7 @@ def test_the_model_is_that_of_numpy(kind, carrier, tmp_path):
             if hasattr(here, name) and hasattr(model, name):
                 found, expected = plain(getattr(model, name)), getattr(here, name)
                 np.testing.assert_allclose(found, expected, atol=1e-8 * (1 + abs(expected).max()))
-        if kind in ("linear", "plain"):
+        if kind == "linear":
             expected = here.predict(X, example_costs=mapping(errors))
             staked = errors.sum(axis=1) > 0
             found = decisions(carrier, tmp_path, model, X, errors)
@@ -592,6 +593,58 @@ def test_searches_and_cross_validation_split_costs():
 
 
 # ------------------------------------------------------------------------------------------
+# Searches
+# ------------------------------------------------------------------------------------------
+
+SEARCHES = [
+    {},
+    {"kernel": "rbf"},
+    {"reject_cost": 0.4},
+    {"scoring": "neg_log_loss"},
+]
+
+
+@pytest.mark.parametrize("parameters", SEARCHES, ids=str)
+def test_a_search_by_constant_rows_is_that_by_the_matrix(parameters):
+    X, y, _ = data(150, seed=23)
+    matrix = [[0.0, 1.0], [4.0, 0.0]]
+    search = TruncatedLogisticRegressionCV(Cs=[0.1, 1.0], zones=(1.0, None), cv=3, **parameters)
+    one = clone(search).set_params(costs=matrix).fit(X, y)
+    all_rows = clone(search).fit(X, y, example_costs=constant(matrix, 150))
+    np.testing.assert_allclose(all_rows.predict_proba(X), one.predict_proba(X), atol=1e-10)
+    np.testing.assert_array_equal(all_rows.predict(X), one.predict(X))
+    np.testing.assert_allclose(all_rows.scores_, one.scores_, atol=1e-10)
+    score = all_rows.score(X, y, example_costs=constant(matrix, 150))
+    assert score == pytest.approx(one.score(X, y))
+
+
+def test_a_search_splits_costs_and_judges_by_them():
+    X, y, errors = data(150, seed=24)
+    search = TruncatedLogisticRegressionCV(Cs=[1.0], zones=(1.0,), cv=KFold(3))
+    search.fit(X, y, example_costs=mapping(errors))
+    paid = {"plain": [], "zone": []}
+    for train, test in KFold(3).split(X):
+        costs = mapping(errors[train])
+        plain_fit = Truncated(zone=None).fit(X[train], y[train])
+        zoned = Truncated().fit(X[train], y[train], example_costs=costs)
+        for name, model in (("plain", plain_fit), ("zone", zoned)):
+            wrong = model.predict(X[test], example_costs=mapping(errors[test])) != y[test]
+            paid[name].append(np.where(wrong, errors[test, y[test]], 0.0))
+    plain_cost, zone_cost = (np.concatenate(paid[name]) for name in ("plain", "zone"))
+    assert search.gate_["plain_cost"] == pytest.approx(plain_cost.mean())
+    assert search.zone_scores_[0, 1] == pytest.approx([-np.mean(fold) for fold in paid["zone"]])
+    accepted = search.gate_["accepted"]
+    assert accepted == (search.gate_["gain"] > search.gate_["required_gain"])
+    # what was chosen, fitted to all rows: plain logistic regression knows no costs
+    one = Truncated(C=search.C_, zone=search.best_zone_)
+    one.fit(X, y, **({"example_costs": mapping(errors)} if accepted else {}))
+    np.testing.assert_allclose(search.coef_, one.coef_, atol=1e-8)
+    np.testing.assert_allclose(search.cost_matrix_[[0, 1], [1, 0]], errors.mean(axis=0))
+    if search.gate_["candidate"]["C"] == 1.0:
+        assert search.gate_["gain"] == pytest.approx((plain_cost - zone_cost).mean())
+
+
+# ------------------------------------------------------------------------------------------
 # What will not do
 # ------------------------------------------------------------------------------------------
 
@@ -639,6 +692,10 @@ def test_costs_for_all_rows_and_of_each_do_not_go_together(model):
 
 def test_costs_that_would_be_ignored_are_refused():
     X, y, errors = data(60, seed=21)
+    with pytest.raises(ValueError, match="partial_fit does not know the costs of rows"):
+        Bounds().fit(X, y, example_costs=mapping(errors)).partial_fit(X, y)
+    with pytest.raises(TypeError, match="example_costs"):
+        TightBoundLogisticRegressionCV().fit(X, y, example_costs=mapping(errors))
     with pytest.raises(ValueError, match="max_fpr already says"):
         Bounds(max_fpr=0.2).fit(X, y, example_costs=mapping(errors))
     with pytest.raises(TypeError, match="example_costs"):

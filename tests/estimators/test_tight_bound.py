@@ -989,6 +989,8 @@ def test_parameters_are_those_of_the_design():
         "reject_cost": None,
         "undecided_label": "auto",
         "max_fpr": None,
+        "confidence": 0.95,
+        "validation_fraction": None,
         "solver": "auto",
         "fit_intercept": True,
         "class_weight": None,
@@ -1208,7 +1210,9 @@ def test_a_warm_start_from_another_problem_is_none():
 # ---------------------------------------------------------------------------------------- manners
 
 
-@pytest.mark.parametrize("settings", [{}, {"reject_cost": 0.2}, {"max_fpr": 0.2}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"reject_cost": 0.2}, {"max_fpr": 0.2, "random_state": 0}]
+)
 def test_pickling(settings):
     X, y = data()
     found = fit(X, y, **settings)
@@ -1325,8 +1329,8 @@ LISTENED = {
     "two classes": (2, {}),
     "three classes": (3, {}),
     "undecided": (2, {"reject_cost": 0.2}),
-    "a limit": (2, {"max_fpr": 0.2, "n_bounds": 3}),
-    "one bound and a limit": (2, {"min_recall": 0.8, "n_bounds": 1}),
+    "a limit": (2, {"max_fpr": 0.2, "n_bounds": 3, "random_state": 0}),
+    "one bound and a limit": (2, {"min_recall": 0.8, "n_bounds": 1, "random_state": 0}),
     "direct": (2, {"solver": "direct"}),
 }
 
@@ -1413,7 +1417,9 @@ def test_scores_after_each_bound_are_those_of_fewer_bounds(listened):
 # -------------------------------------------------------------------------------------- precision
 
 
-@pytest.mark.parametrize("settings", [{}, {"reject_cost": 0.2}, {"max_fpr": 0.2}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"reject_cost": 0.2}, {"max_fpr": 0.2, "random_state": 0}]
+)
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.csc_array])
 def test_probabilities_have_the_precision_of_the_rows(settings, kind):
     X, y = data()

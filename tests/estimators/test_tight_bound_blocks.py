@@ -70,7 +70,8 @@ class ListSource(Source):
 
 
 def make(**parameters):
-    return TightBoundLogisticRegression(**{"tol": 1e-8, **parameters})
+    """Make an estimator whose limits are kept on the rows given, unless it is told otherwise."""
+    return TightBoundLogisticRegression(**{"tol": 1e-8, "confidence": None, **parameters})
 
 
 def in_library(library, X, y, weight=None, **parameters):
@@ -274,12 +275,12 @@ def test_a_warm_start_on_another_device():
 # ------------------------------------------------------------------------------------ held-out rows
 
 
-def held_out_rows(y, weight, share, seed, kind):
+def held_out_rows(y, weight, share, seed, kind, by_class=True):
     """Which rows are held out: of blocks by their numbers alone, of all others by class."""
     rng = np.random.RandomState(seed)
     if kind != "blocks":
         used, held_out = np.flatnonzero(weight > 0), np.zeros(len(y), dtype=bool)
-        held_out[used[split_rows(y[used], np.unique(y), share, rng)[1]]] = True
+        held_out[used[split_rows(y[used], np.unique(y), share, rng, by_class)[1]]] = True
         return held_out
     factors = tuple(int(f) for f in rng.randint(1, 2**31 - 1, size=4, dtype=np.int64))
     lots = [sum(f * i**k for k, f in enumerate(reversed(factors))) for i in range(len(y))]
@@ -309,21 +310,24 @@ def test_held_out_rows_have_no_influence_on_the_model(kind):
 
 
 @EVERY_LIMIT
+@pytest.mark.parametrize("error", [None, 0.3])
 @pytest.mark.parametrize("kind", ["blocks", *LIBRARIES])
-def test_limits_are_judged_on_held_out_rows(name, kind):
+def test_limits_are_judged_on_held_out_rows(name, error, kind):
     X, y, weight = data()
     weight = 1.0 + weight
-    out = held_out_rows(y, weight, 0.4, 1, kind)
-    parameters = {name: LIMITS[name], "n_bounds": 2}
+    out = held_out_rows(y, weight, 0.4, 1, kind, error is None or name != "min_precision")
+    value = 0.7 if name == "min_precision" else LIMITS[name]
+    parameters = {name: value, "n_bounds": 2}
     expected = make(**parameters).fit(X[~out], y[~out], sample_weight=weight[~out])
     parameters |= {"validation_fraction": 0.4, "random_state": 1}
+    parameters["confidence"] = None if error is None else 1.0 - error
     if kind == "blocks":
         found = make(**parameters).fit(ListSource(X, y, weight))
     else:
         found, _ = in_library(kind, X, y, weight, **parameters)
     np.testing.assert_allclose(as_numpy(found.coef_), expected.coef_, rtol=1e-11)
     scores = expected.decision_function(X[out])
-    cut = cut_at(Target(name, LIMITS[name]), scores, y[out] == 1, weight[out], True)
+    cut = cut_at(Target(name, value, error), scores, y[out] == 1, weight[out], True)
     assert found._cut == pytest.approx(cut, rel=1e-10)
     assert not hasattr(found, "held_out_costs_")
 

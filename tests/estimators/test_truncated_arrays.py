@@ -825,7 +825,7 @@ ESTIMATORS = {
     "truncated-rbf-three": (TruncatedLogisticRegression(kernel="rbf"), 3),
     "import-vectors": (ImportVectorMachine(), 2),
     "import-vectors-three": (ImportVectorMachine(), 3),
-    "tight-bound": (TightBoundLogisticRegression(max_fpr=0.2), 2),
+    "tight-bound": (TightBoundLogisticRegression(max_fpr=0.2, random_state=0), 2),
     "minimax": (MinimaxProbabilityMachine(), 2),
     "minimax-rbf": (MinimaxProbabilityMachine(kernel="rbf"), 2),
 }

@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, get_scorer, log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score, cross_validate
 
-import grayzone.estimators.truncated_cv as module
+import grayzone.estimators._zone_grid as module
 from grayzone import TruncatedLogisticRegression, TruncatedLogisticRegressionCV
 from grayzone.estimators.truncated_cv import _best_pair
 from grayzone.metrics import expected_cost
@@ -35,7 +35,7 @@ def plain_of(search, C, zone):
     return TruncatedLogisticRegression(C=C, zone=zone, **shared)
 
 
-def negative_cost(estimator, X, y, sample_weight=None):
+def by_cost(estimator, X, y, sample_weight=None):
     return -expected_cost(
         y,
         estimator.predict(X),
@@ -72,7 +72,7 @@ def test_every_fit_and_score_is_that_of_a_plain_fit(name, n_classes):
 
     def scorer(estimator, X, y):
         heard.append(estimator)
-        return negative_cost(estimator, X, y)
+        return by_cost(estimator, X, y)
 
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     search = TruncatedLogisticRegressionCV(
@@ -87,7 +87,7 @@ def test_every_fit_and_score_is_that_of_a_plain_fit(name, n_classes):
                 X,
                 y,
                 cv=folds,
-                scoring=negative_cost,
+                scoring=by_cost,
                 return_estimator=True,
             )
             np.testing.assert_allclose(search.scores_[i, j], by_hand["test_score"], atol=1e-12)
@@ -107,7 +107,7 @@ def test_fits_with_a_start_reach_the_same_optimum(kernel, n_classes, monkeypatch
 
     def scorer(estimator, X, y):
         heard.append(estimator)
-        return negative_cost(estimator, X, y)
+        return by_cost(estimator, X, y)
 
     fold = next(StratifiedKFold(3).split(X, y))
     TruncatedLogisticRegressionCV(
@@ -124,6 +124,7 @@ def test_labels_of_any_kind():
     plain = TruncatedLogisticRegressionCV(Cs=2).fit(X, y)
     named = TruncatedLogisticRegressionCV(Cs=2).fit(X, np.array(["no", "yes"])[y])
     np.testing.assert_array_equal(named.scores_, plain.scores_)
+    assert named.gate_ == plain.gate_
     assert set(named.predict(X)) == {"no", "yes"}
 
 
@@ -217,29 +218,33 @@ def test_the_same_zone_is_not_fitted_twice(monkeypatch):
 
     monkeypatch.setattr(TruncatedLogisticRegression, "_fit_to", counted)
     pair = TruncatedLogisticRegression(zone=1.0).fit(X, y).zone_
-    fits.clear()
-    search = TruncatedLogisticRegressionCV(Cs=2, zones=[1.0, pair, (0.0, 1.0), None], cv=3)
-    search.set_params(refit=False).fit(X, y)
-    assert len(fits) == 2 * 2 * 3
-    np.testing.assert_array_equal(search.scores_[0], search.scores_[1])
-    np.testing.assert_array_equal(search.scores_[2], search.scores_[3])
+    search = TruncatedLogisticRegressionCV(
+        Cs=2, zones=[1.0, pair, (0.0, 1.0), None], cv=3, refit=False
+    )
+    for scoring, n_fits in ((by_cost, 2 * 2 * 3), (None, (2 + 2 * 3) * 3)):
+        fits.clear()
+        search.set_params(scoring=scoring).fit(X, y)
+        scores = search.zone_scores_ if scoring is None else search.scores_
+        assert len(fits) == n_fits
+        np.testing.assert_array_equal(scores[0], scores[1])
+        np.testing.assert_array_equal(scores[2], scores[3])
 
 
 # ---------------------------------------------------------------------------- scoring
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", get_scorer("roc_auc"), None])
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", get_scorer("roc_auc")])
 def test_scorers(scoring):
     X, y = data()
     search = TruncatedLogisticRegressionCV(
         Cs=[0.1], zones=[0.5], scoring=scoring, costs={0: 1, 1: 3}
     )
     search.fit(X, y)
-    judge = negative_cost if scoring is None else scoring
-    by_hand = cross_val_score(plain_of(search, 0.1, 0.5), X, y, cv=5, scoring=judge)
+    by_hand = cross_val_score(plain_of(search, 0.1, 0.5), X, y, cv=5, scoring=scoring)
     np.testing.assert_allclose(search.scores_[0, 0], by_hand, rtol=1e-9)
-    judge = get_scorer(judge) if isinstance(judge, str) else judge
+    judge = get_scorer(scoring) if isinstance(scoring, str) else scoring
     assert search.score(X, y) == judge(search, X, y)
+    assert not hasattr(search, "gate_")
 
 
 def test_the_score_is_weighted():
@@ -372,9 +377,13 @@ def test_kernel_values_are_shared():
         values.append(X.shape[0] * Z.shape[0])
         return rbf_kernel(X, Z, gamma=0.3)
 
-    search = TruncatedLogisticRegressionCV(
-        Cs=[0.1, 1.0, 10.0], zones=[0.5, 1.0], cv=[fold], kernel=kernel, refit=False
-    ).fit(X, y)
+    search = (
+        TruncatedLogisticRegressionCV(
+            Cs=[0.1, 1.0, 10.0], zones=[0.5, 1.0], cv=[fold], kernel=kernel, refit=False
+        )
+        .set_params(scoring=by_cost)
+        .fit(X, y)
+    )
     shared, values[:] = sum(values), []
     for C in search.Cs_:
         for zone in search.zones:
@@ -418,13 +427,13 @@ def test_fits_that_do_not_converge_are_counted_in_one_warning():
     search = TruncatedLogisticRegressionCV(
         Cs=[1.0, 100.0], zones=[0.5], cv=3, solver="primal", tol=1e-13, max_iter=1
     )
-    with pytest.warns(ConvergenceWarning, match="7 of 7 fits stopped") as caught:
+    with pytest.warns(ConvergenceWarning, match="16 of 16 fits stopped") as caught:
         search.fit(X, y)
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert "max_iter (now 1)" in str(caught[0].message)
     with pytest.warns(ConvergenceWarning, match="6 of 6"):
-        search.set_params(refit=False).fit(X, y)
+        search.set_params(refit=False, scoring=by_cost).fit(X, y)
 
 
 @pytest.mark.parametrize(("enough", "told"), [(9, 4), (2, 2)])
@@ -432,10 +441,27 @@ def test_callbacks_hear_of_folds_and_may_stop(enough, told):
     pytest.importorskip("sklearn.callback")
     X, y = data()
     recording = Recording("fold", stop_at=enough)
-    search = TruncatedLogisticRegressionCV(Cs=2, cv=4).set_callbacks(recording).fit(X, y)
-    assert [facts["scores"].shape for facts in recording.facts] == [(3, 2)] * told
-    assert search.scores_.shape == (3, 2, told)
+    search = TruncatedLogisticRegressionCV(Cs=2, cv=4, scoring=by_cost)
+    search.set_callbacks(recording).fit(X, y)
+    assert [facts["scores"].shape for facts in recording.facts] == [(4, 2)] * told
+    assert search.scores_.shape == (4, 2, told)
     assert search.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize(("enough", "plain", "zoned"), [(99, 4, 4), (6, 4, 2), (2, 2, 1)])
+def test_callbacks_may_stop_on_the_way_to_the_gate(enough, plain, zoned):
+    pytest.importorskip("sklearn.callback")
+    X, y = data()
+    recording = Recording("fold", stop_at=enough)
+    search = TruncatedLogisticRegressionCV(Cs=2, cv=4).set_callbacks(recording).fit(X, y)
+    shapes = [facts["scores"].shape for facts in recording.facts]
+    assert shapes == [(1, 2)] * plain + [(4, 3)] * zoned
+    assert (search.scores_.shape, search.zone_scores_.shape) == ((2, plain), (4, 3, zoned))
+    held_out = np.isin(
+        np.arange(len(y)),
+        np.concatenate([test for _, test in list(StratifiedKFold(4).split(X, y))[:zoned]]),
+    )
+    np.testing.assert_array_equal(np.isfinite(search.oof_decision_function_), held_out)
 
 
 def test_weights_can_be_routed():

@@ -28,7 +28,7 @@ MODELS = {
     "sparse minimax": grayzone.SparseMinimaxProbabilityMachine(n_bases=3, random_state=0),
     "tight bound": grayzone.TightBoundLogisticRegression(),
     "tight bound, undecided": grayzone.TightBoundLogisticRegression(reject_cost=0.2),
-    "tight bound, limited": grayzone.TightBoundLogisticRegression(max_fpr=0.2),
+    "tight bound, limited": grayzone.TightBoundLogisticRegression(max_fpr=0.4, random_state=0),
     "tight bound around another": grayzone.TightBoundClassifier(LogisticRegression()),
     "truncated": grayzone.TruncatedLogisticRegression(),
     "truncated, kernel": grayzone.TruncatedLogisticRegression(kernel="rbf"),

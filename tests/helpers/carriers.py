@@ -116,7 +116,7 @@ ESTIMATORS = {
     "bounds": Case(_Bounds(), methods=_POLICY),
     "one bound": Case(_Bounds(n_bounds=1), methods=_POLICY),
     "undecided": Case(_Bounds(reject_cost=0.2, n_bounds=4), methods=_POLICY),
-    "limited": Case(_Bounds(max_fpr=0.1, n_bounds=2), methods=_POLICY),
+    "limited": Case(_Bounds(max_fpr=0.1, n_bounds=2, confidence=None), methods=_POLICY),
     "bounds, held-out rows": Case(
         _Bounds(max_fpr=0.2, n_bounds=2, validation_fraction=0.3, random_state=0),
         methods=_POLICY,

@@ -44,7 +44,7 @@ MODELS = {
     "import points": ImportVectorMachine(max_import_points=8),
     "tight bounds": TightBoundLogisticRegression(),
     "undecided": TightBoundLogisticRegression(reject_cost=0.2),
-    "limited": TightBoundLogisticRegression(max_fpr=0.1),
+    "limited": TightBoundLogisticRegression(max_fpr=0.2, confidence=0.8, random_state=0),
     "minimax": MinimaxProbabilityMachine(),
     "kernel minimax": MinimaxProbabilityMachine(kernel="rbf"),
 }

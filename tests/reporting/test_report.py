@@ -342,7 +342,9 @@ def test_threshold_of_decisions_that_costs_do_not_explain(halves):
     plain = LogisticRegression().fit(*halves[0])
     own = report(plain, X, y, costs={"fit": 1.0, "sick": 9.0}).summary
     assert own["binary"]["threshold"] == 0.5
-    tight = grayzone.TightBoundLogisticRegression(max_fpr=0.05).fit(*halves[0])
+    tight = grayzone.TightBoundLogisticRegression(max_fpr=0.05, confidence=0.5, random_state=0).fit(
+        *halves[0]
+    )
     assert report(tight, X, y).summary["binary"]["threshold"] == tight.threshold_ != 0.5
     tuned = TunedThresholdClassifierCV(plain, scoring="balanced_accuracy", cv=3).fit(*halves[0])
     found = report(tuned, X, y)

@@ -124,7 +124,10 @@ def train(
         Path | None, typer.Option(help="Table: true label, then a column for each decision.")
     ] = None,
     reject_cost: Annotated[float | None, typer.Option(help="Cost of staying undecided.")] = None,
-    max_fpr: Annotated[float | None, typer.Option(help="Limit on the false positive rate.")] = None,
+    max_fpr: Annotated[
+        float | None,
+        typer.Option(help="Limit on the false positive rate, kept with 95 % confidence."),
+    ] = None,
     model: Annotated[str, typer.Option(help=", ".join(_train.MODELS))] = _train.AUTO,
     drop: Annotated[list[str] | None, typer.Option(help="Column to ignore; repeatable.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for model, metrics and report.")] = Path(

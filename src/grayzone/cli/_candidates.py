@@ -101,6 +101,7 @@ def _tight_bound(stakes: Stakes, seed: int) -> Any:
         costs=None if limited else stakes.costs,
         reject_cost=stakes.reject_cost,
         max_fpr=stakes.max_fpr,
+        confidence=None,  # models are compared by the order of rows; the threshold comes last
         validation_fraction=0.25 if limited else None,
         tol=1e-5,
         random_state=seed,

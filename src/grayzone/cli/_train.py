@@ -15,18 +15,21 @@ from grayzone.cli._candidates import CANDIDATES_BY_NAME
 from grayzone.cli._errors import UserError, shortened
 from grayzone.cli._output import whole_folder
 from grayzone.cli._schema import Schema
-from grayzone.cli._search import MOST_ROWS, Comparison, Tell, compare, refit
+from grayzone.cli._search import Comparison, Tell, compare, refit
 from grayzone.cli._stakes import UNDECIDED, Stakes, order_classes, parse_costs, read_target
 from grayzone.cli._tables import fingerprint, read_table
-from grayzone.cli.model import FILE, DecisionModel, circumstances, cut_for
-from grayzone.estimators.facts import facts_of, unwrapped
+from grayzone.cli.model import ERROR, FILE, DecisionModel, circumstances, cut_for
+from grayzone.decision.confidence import fewest_rows
+from grayzone.estimators.facts import facts_of
 from grayzone.reporting.page import render
 from grayzone.reporting.summary import COST, MISSED, Compared, summarise
+from grayzone.sources.split import split_rows
 
 FILES = (FILE, "metrics.json", "report.html")
 AUTO = "auto"
 MODELS = (AUTO, *CANDIDATES_BY_NAME)
 _LEAST_ROWS = 20
+HELD_OUT = 0.3  # share of the rows that a limit on the false positive rate takes
 _LEAST_ROOM = 2**24  # bytes
 _PACKED = 10  # how much larger a packed table may well be
 
@@ -119,7 +122,7 @@ def _made(request: Request, tell: Tell) -> tuple[Trained, str]:
         names, X, y, stakes, schema, time_limit=request.time_limit, seed=request.seed, tell=tell
     )
     notes += _verdict(found, len(y), _measure(stakes))
-    model = _model(request, found, X, y, stakes, schema)
+    model = _model(request, found, X, y, stakes, schema, notes)
     metrics, page = _account(request, model, found, X, y, notes)
     return Trained(model, metrics, notes), page
 
@@ -146,13 +149,12 @@ def _check_stakes(stakes: Stakes, labels: Any) -> None:
         return
     if not stakes.binary:
         raise UserError(f"--max-fpr is for two classes; the target has {len(stakes.classes)}.")
-    seen = np.mean(labels == stakes.classes[0]) * min(len(labels), MOST_ROWS)
-    # one more row, on the wrong side, has to fit within the limit
-    needed = ceil(1.0 / stakes.max_fpr) - 1
-    if seen < needed:
+    there, needed = int(np.sum(labels == stakes.classes[0])), fewest_rows(stakes.max_fpr, ERROR)
+    if round(HELD_OUT * there) < needed:
         raise UserError(
-            f"--max-fpr {stakes.max_fpr:g} takes at least {needed:,} rows of "
-            f"{shortened([stakes.classes[0]])} to compare models on; there are {int(seen):,}."
+            f"--max-fpr {stakes.max_fpr:g} takes at least {ceil(needed / HELD_OUT):,} rows of "
+            f"{shortened([stakes.classes[0]])}, {needed:,} of them to set a threshold that holds "
+            f"with a probability of {1.0 - ERROR:g}; there are {there:,}."
         )
 
 
@@ -200,9 +202,20 @@ def _measure(stakes: Stakes) -> str:
 
 
 def _model(
-    request: Request, found: Comparison, X: Any, y: Any, stakes: Stakes, schema: Schema
+    request: Request,
+    found: Comparison,
+    X: Any,
+    y: Any,
+    stakes: Stakes,
+    schema: Schema,
+    notes: list[str],
 ) -> DecisionModel:
-    estimator = refit(found.chosen, X, y, stakes, schema, request.seed)
+    fitted_to, held_out = np.arange(len(y)), None
+    if stakes.max_fpr is not None:
+        # that the limit holds on new rows takes rows that the model has not seen
+        rng = np.random.RandomState(request.seed)
+        fitted_to, held_out = split_rows(y, np.arange(2), HELD_OUT, rng)
+    estimator = refit(found.chosen, X.iloc[fitted_to], y[fitted_to], stakes, schema, request.seed)
     about = circumstances(
         found.chosen.candidate.name,
         target=request.target,
@@ -211,10 +224,13 @@ def _model(
         sha256=fingerprint(request.table),
         seed=request.seed,
     )
-    if stakes.max_fpr is not None and found.chosen.candidate.policy:
-        cut = unwrapped(estimator)[0].threshold_
-    else:
-        cut = cut_for(stakes, found.chosen.proba, y[found.rows])
+    cut = None
+    if held_out is not None:
+        cut = cut_for(stakes, estimator.predict_proba(X.iloc[held_out]), y[held_out])
+        notes.append(
+            f"The threshold was set on {len(held_out):,} rows that the model was not fitted to: on "
+            f"new rows like them the limit holds with a probability of {1.0 - ERROR:g}."
+        )
     return DecisionModel(estimator, schema, stakes, cut, about)
 
 

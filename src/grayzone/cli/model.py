@@ -33,6 +33,7 @@ Table = Any  # a pandas DataFrame
 
 FORMAT = 2
 FILE = "model.skops"
+ERROR = 0.05  # probability with which new rows may break a limit on the false positive rate
 MOST_PACKED = 2**31  # bytes of a file
 VERSIONED = ("grayzone", "scikit-learn", "skrub", "numpy", "pandas")
 
@@ -215,10 +216,10 @@ def _file(path: Path) -> Path:
 
 
 def cut_for(stakes: Stakes, proba: Array, y: Array) -> float | None:
-    """Threshold that keeps the limit on new rows, from held-out probabilities."""
+    """Threshold that keeps the limit on new rows, from probabilities of held-out ones."""
     if stakes.max_fpr is None:
         return None
-    target = Target("max_fpr", stakes.max_fpr)
+    target = Target("max_fpr", stakes.max_fpr, ERROR)
     return float(cut_at(target, proba[:, 1], y == 1, np.ones(len(y)), fresh=True))
 
 

@@ -8,12 +8,24 @@ limit is at most an error that was asked for, whatever the distribution of the s
 - *False positive rate, recall* (the Neyman–Pearson umbrella of Tong, Feng & Li, 2018): the
   threshold is an order statistic of the scores of a class. Of n negative rows, the share of new
   ones above the k-th smallest score is more than :math:`\alpha` with probability at most
-  :math:`P(B \ge k)`, where B is binomial with n draws of probability :math:`1-\alpha`.
-- *Precision*: among the m rows with the highest scores the number of positive ones is binomial with
-  the precision at that threshold (the rows are chosen by their scores alone). Numbers m are tried
-  in an order fixed beforehand, each by the exact binomial test of Clopper & Pearson (1934), and a
-  sequence ends where its first test fails; so all that passed hold at once (Angelopoulos et
-  al., 2021).
+  :math:`P(B \ge k)`, where B is binomial with n draws of probability :math:`1-\alpha`. With equal
+  scores it is less often. Every higher threshold keeps the limit as well, so that costs may choose
+  among them, and so may groups: where each has a threshold of its own for the whole error, the
+  highest of these breaks the limit somewhere only if it is below the threshold that just keeps it
+  in the one group whose is highest, in truth; that group's own then is, too. No error is split.
+- *Precision*: the rows above the next score after the m highest are drawn independently from all
+  that are above it, so that the number of positive ones among them is binomial with the precision
+  there. Numbers m are tried in an order fixed beforehand, each by the exact binomial test of
+  Clopper & Pearson (1934), and a sequence ends where its first test fails, so that all that passed
+  hold at once (Angelopoulos et al., 2021): an error takes that the first threshold of a sequence
+  at which the precision is below the limit p passes. Which one is first depends on the numbers of
+  rows between the scores at which the precision crosses p. Given these numbers, rows between
+  neighbouring crossings are positive with probability p, and those below the last one more seldom;
+  so the positive rows are no more than those of a binomial test at p would be, and it errs as
+  seldom as it says. (This is for scores that differ; where many are equal, it is seen in
+  simulations.)
+- *Limits of several kinds* share the error. The thresholds that keep one end where those that keep
+  the other begin, in the worst case, and then both errors count.
 
 References
 ----------
@@ -33,9 +45,8 @@ from math import ceil, log, log1p
 from typing import Any
 
 import numpy as np
+from scipy.special import bdtr, betainc
 from scipy.stats import binom
-
-from grayzone.decision.limits import cut_between
 
 Array = Any
 
@@ -43,6 +54,7 @@ Array = Any
 _STARTS = 4
 # Ratio of neighbouring numbers of rows in a sequence.
 _RATIO = 1.1
+_HELP = "More rows, a looser limit or a lower confidence would do."
 
 
 class TooFewRowsError(ValueError):
@@ -109,73 +121,44 @@ def most_beyond(n_rows: int, rate: float, error: float, of: str = "rows") -> int
     if n_rows < needed:
         raise TooFewRowsError(
             f"A limit of {rate:g} on a rate takes at least {needed} {of} that the fit has not "
-            f"seen, to hold with a probability of {1.0 - error:g}; there are {n_rows}."
+            f"seen, to hold with a probability of {1.0 - error:g}; there are {n_rows}. {_HELP}"
         )
     number = int(binom.ppf(error, n_rows, rate))
-    while number >= 0 and binom.cdf(number, n_rows, rate) > error:
+    while number >= 0 and bdtr(number, n_rows, rate) > error:
         number -= 1
     return number
 
 
-def least_threshold(scores: Array, rate: float, error: float, of: str = "negative rows") -> float:
-    """Return the least threshold that lets at most a share of new rows of a class reach it.
+def check_precision(n_rows: int, precision: float, error: float, of: str = "rows") -> int:
+    """Check that there are rows enough for a limit on a precision; returns how many it takes.
 
     Parameters
     ----------
-    scores : ndarray of shape (n,)
-        Scores of held-out rows of the class.
-    rate, error : float
-        As in :func:`most_beyond`.
+    n_rows : int
+        Held-out rows.
+    precision, error : float
+        As in :func:`precise_thresholds`.
     of : str
         What rows they are, for an error.
 
     Returns
     -------
-    threshold : float
-        Rows whose score is at least that are decided for.
+    needed : int
+        With so many, all positive, a first test can pass; it takes one more to set a threshold.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from grayzone.decision.confidence import least_threshold
-    >>> least_threshold(np.arange(1000.0), rate=0.05, error=0.05)
-    961.5
+    >>> from grayzone.decision.confidence import check_precision
+    >>> check_precision(1000, 0.9, 0.05)
+    42
     """
-    place = len(scores) - 1 - most_beyond(len(scores), rate, error, of)
-    ordered = np.sort(scores)
-    above = np.min(ordered[ordered > ordered[place]], initial=np.inf)
-    # of neighbouring numbers the middle may be the lower one
-    return max(cut_between(float(above), ordered[place]), np.nextafter(ordered[place], np.inf))
-
-
-def largest_threshold(scores: Array, rate: float, error: float, of: str = "positive rows") -> float:
-    """Return the largest threshold that lets at most a share of new rows of a class miss it.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n,)
-        Scores of held-out rows of the class.
-    rate, error : float
-        As in :func:`most_beyond`.
-    of : str
-        What rows they are, for an error.
-
-    Returns
-    -------
-    threshold : float
-        Rows whose score is at least that are decided for.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from grayzone.decision.confidence import largest_threshold
-    >>> largest_threshold(np.arange(1000.0), rate=0.05, error=0.05)
-    37.5
-    """
-    place = most_beyond(len(scores), rate, error, of)
-    ordered = np.sort(scores)
-    below = np.max(ordered[ordered < ordered[place]], initial=-np.inf)
-    return cut_between(ordered[place], float(below))
+    needed = fewest_rows(1.0 - precision, error / _STARTS)
+    if n_rows <= needed:
+        raise TooFewRowsError(
+            f"A precision of {precision:g} takes more than {needed} {of} that the fit has not "
+            f"seen, to hold with a probability of {1.0 - error:g}; there are {n_rows}. {_HELP}"
+        )
+    return needed
 
 
 def precise_thresholds(
@@ -209,6 +192,7 @@ def precise_thresholds(
     >>> float(precise_thresholds(scores, scores > 0.5, 0.9, 0.05).min().round(3))
     0.494
     """
+    scores = np.asarray(scores, dtype=np.float64)
     order = np.argsort(-scores, kind="stable")
     ordered, n, share = scores[order], len(scores), error / _STARTS
     groups = np.zeros(n) if groups is None else groups
@@ -216,23 +200,23 @@ def precise_thresholds(
     # rows, and positive ones, of each group among the first of all
     rows = np.stack([np.cumsum(mine) for mine in members])
     found = np.stack([np.cumsum(mine & positive[order]) for mine in members])
-    needed = fewest_rows(1.0 - precision, share)
-    enough = np.flatnonzero(rows.min(axis=0) >= needed)
-    if not enough.size or enough[0] + 1 >= n:
-        raise TooFewRowsError(
-            f"A precision of {precision:g} takes more than {needed} rows that the fit has not seen"
-            f"{', of each group' if len(members) > 1 else ''}, to hold with a probability of "
-            f"{1.0 - error:g}; there are {int(rows[:, -1].min())}."
-        )
+    of = "rows" if len(members) == 1 else "rows of each group"
+    needed = check_precision(int(rows[:, -1].min()), precision, error, of)
+    first = int(np.argmax(rows.min(axis=0) >= needed)) + 1
     kept: set[float] = set()
-    for begin in np.geomspace(enough[0] + 1, n - 1, _STARTS + 1)[:-1]:
+    for begin in np.geomspace(first, n - 1, _STARTS + 1)[:-1]:
         number = ceil(begin)
         while number < n:
             # the rows above the next score are drawn independently from all that are
             threshold = np.nextafter(ordered[number], np.inf)
             m = int(np.searchsorted(-ordered, -threshold, side="right"))
-            if m == 0 or np.any(binom.sf(found[:, m - 1] - 1, rows[:, m - 1], precision) > share):
+            if m == 0 or np.any(_chance(found[:, m - 1], rows[:, m - 1], precision) > share):
                 break
             kept.add(float(threshold))
             number = max(number + 1, ceil(_RATIO * number))
     return np.sort(np.array(list(kept)))
+
+
+def _chance(found: Array, n_rows: Array, rate: float) -> Array:
+    """Return the probability that a binomial number is at least what was found."""
+    return np.where(found > 0, betainc(np.maximum(found, 1), n_rows - found + 1, rate), 1.0)

@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from grayzone.numerics.checks import check_number
+from grayzone.decision.confidence import check_precision, most_beyond, precise_thresholds
+from grayzone.numerics.checks import as_numpy, check_number
 
 Array = Any
+
+_CLOSE = 1e-3  # to a score, as a share of the way to the next one
 
 
 @dataclass(frozen=True)
@@ -36,24 +39,51 @@ class Target(NamedTuple):
 
     name: str
     value: float
+    # Probability with which new rows may break it; None: they keep it on average.
+    error: float | None = None
+    # What rows it is about, for an error.
+    among: str = "rows"
 
     @classmethod
-    def of(cls, max_fpr: Any, min_recall: Any, min_precision: Any) -> Target | None:
+    def of(
+        cls, max_fpr: Any, min_recall: Any, min_precision: Any, confidence: Any = None
+    ) -> Target | None:
         """Return the one target there is, checked; None where there is none."""
+        error = None if confidence is None else 1.0 - check_share("confidence", confidence)
         asked = {"max_fpr": max_fpr, "min_recall": min_recall, "min_precision": min_precision}
         given = {name: value for name, value in asked.items() if value is not None}
         if len(given) > 1:
             raise ValueError(f"Only one limit can be kept; got {', '.join(given)}.")
         for name, value in given.items():
-            if not 0.0 < check_number(name, value) < 1.0:
-                raise ValueError(f"{name} must be between 0 and 1; got {value!r}.")
-            return cls(name, float(value))
+            return cls(name, check_share(name, value), error)
         return None
 
     def check_classes(self, classes: Array) -> None:
         """Check that there are two classes."""
         if len(classes) > 2:
             raise ValueError(f"{self.name} is for two classes; y has {len(classes)}.")
+
+    def check_rows(self, negative: int, positive: int) -> None:
+        """Check that there are as many held-out rows as a statement of confidence takes."""
+        if self.error is not None and self.name == "min_precision":
+            check_precision(negative + positive, self.value, self.error, self.among)
+        elif self.error is not None:
+            self.most_wrong(negative if self.name == "max_fpr" else positive)
+
+    def most_wrong(self, n_rows: int) -> int:
+        """Return how many rows of its class, held-out ones, may be on the wrong side of a cut."""
+        assert self.error is not None
+        share, kind = self.value, "negative"
+        if self.name == "min_recall":
+            share, kind = 1.0 - self.value, "positive"
+        return most_beyond(n_rows, share, self.error, f"{kind} {self.among}")
+
+
+def check_share(name: str, value: Any) -> float:
+    """Check a number between 0 and 1, and return it."""
+    if not 0.0 < check_number(name, value) < 1.0:
+        raise ValueError(f"{name} must be between 0 and 1; got {value!r}.")
+    return float(value)
 
 
 def make_limit(target: Target, mass: Array) -> tuple[ClassLimit, Array]:
@@ -76,11 +106,16 @@ def cut_at(target: Target, scores: Array, positive: Array, weight: Array, fresh:
     """Return the score from which on to decide for the positive class, so as to keep the rate.
 
     Of all such scores the one with most true positives (fewest false ones for a recall). For
-    ``fresh`` rows, which the fit has not seen, the rate of new rows is what is kept on average: one
-    more row, on the wrong side, is counted with them. Cuts lie half way between scores, so that
-    rounding decides nothing.
+    ``fresh`` rows, which the fit has not seen, the rate of new rows is what is kept: with the
+    probability that the target asks for, by the numbers of rows, whatever they weigh, or on
+    average, where one more row, on the wrong side, is counted with them. Cuts lie between scores,
+    so that rounding decides nothing.
     """
     xp = array_namespace(scores)
+    if fresh and target.error is not None:
+        if target.name == "min_precision":
+            return _precise_cut(target, as_numpy(scores), as_numpy(positive))
+        weight = xp.ones_like(weight)
     order = xp.argsort(-scores)
     ordered = xp.take(scores, order)
     # how far down one may cut: after each group of equal scores, or above all of them
@@ -99,7 +134,8 @@ def cut_at(target: Target, scores: Array, positive: Array, weight: Array, fresh:
         return nothing_kept(target)
     k = int(places[0] if target.name == "min_recall" else places[-1])
     above = float(ordered[k - 1]) if k > 0 else np.inf
-    return cut_between(above, float(ordered[k]) if k < ordered.shape[0] else -np.inf)
+    below = float(ordered[k]) if k < ordered.shape[0] else -np.inf
+    return cut_between(above, below, place_between(target, fresh))
 
 
 def keeps(
@@ -116,15 +152,35 @@ def keeps(
     """
     ups, downs = decided
     if target.name == "max_fpr":
-        return downs <= _allowed(target.value, totals[1], means[1], fresh)
+        return downs <= _allowed(target, totals[1], means[1], fresh)
     if target.name == "min_recall":
-        return totals[0] - ups <= _allowed(1.0 - target.value, totals[0], means[0], fresh)
+        return totals[0] - ups <= _allowed(target, totals[0], means[0], fresh)
     return ups >= target.value * (ups + downs) * (1.0 - 1e-12)
 
 
-def _allowed(share: float, total: float, mean: float, fresh: bool) -> float:
+def _allowed(target: Target, total: float, mean: float, fresh: bool) -> float:
+    """Return what may weigh on the wrong side, of all rows of a class."""
+    if fresh and target.error is not None:
+        return target.most_wrong(round(total))
+    share = target.value if target.name == "max_fpr" else 1.0 - target.value
     extra = mean if fresh else 0.0
     return share * (total + extra) * (1.0 + 1e-12) - extra
+
+
+def _precise_cut(target: Target, scores: Array, positive: Array) -> float:
+    assert target.error is not None
+    cuts = precise_thresholds(scores, positive, target.value, target.error)
+    if not cuts.size:
+        raise none_kept(f"{target.name}={target.value:g}")
+    return float(cuts[0])
+
+
+def none_kept(asked: str) -> ValueError:
+    """Return the error that no threshold keeps what was asked for."""
+    return ValueError(
+        f"No threshold keeps {asked} with this classifier and confidence. More held-out rows, a "
+        "better classifier or looser limits would help."
+    )
 
 
 def nothing_kept(target: Target) -> float:
@@ -132,10 +188,21 @@ def nothing_kept(target: Target) -> float:
     return -np.inf if target.name == "min_recall" else np.inf
 
 
-def cut_between(above: float, below: float) -> float:
-    """Return a cut half way between neighbouring scores, or just beyond all of them."""
+def place_between(target: Target, fresh: bool) -> float:
+    """Return where to cut between neighbouring scores, from 0, the lower one, to 1.
+
+    Half way, unless any cut between them keeps a stated confidence: then where most is gained.
+    """
+    if not fresh or target.error is None:
+        return 0.5
+    return 1.0 - _CLOSE if target.name == "min_recall" else _CLOSE
+
+
+def cut_between(above: float, below: float, place: float = 0.5) -> float:
+    """Return a cut between neighbouring scores, half way by default, or just beyond all of them."""
     if np.isinf(above):
         return float(below + 1e-6 * (1.0 + abs(below)))
     if np.isinf(below):
         return float(above - 1e-6 * (1.0 + abs(above)))
-    return float(0.5 * (above + below))
+    # of neighbouring numbers the middle may be the lower one
+    return float(max(place * above + (1.0 - place) * below, np.nextafter(below, np.inf)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,8 +78,11 @@ class FoldedRows(NamedTuple):
 
     def labelled(self, rows: Array, class_weight: Any) -> Labelled:
         """Return rows as a fit is given them."""
-        costs = None if self.costs is None else self.costs[rows]
-        return label(HeldSource(*self.take(rows, rows), costs), class_weight)
+        return label(HeldSource(*self.take(rows, rows), self.costs_of(rows)), class_weight)
+
+    def costs_of(self, rows: Array) -> Array | None:
+        """Return the costs of rows, where they have some."""
+        return None if self.costs is None else self.costs[rows]
 
     def folds(self, cv: Any) -> list[tuple[Array, Array]]:
         """Row numbers of the training and the held-out rows of each fold, checked."""
@@ -119,13 +123,26 @@ def scorer_of(estimator: Any) -> Scorer:
     return check_scoring(estimator, scoring=scoring)
 
 
-def negative_cost(estimator: Any, X: Array, y: Array, sample_weight: Array | None = None) -> float:
-    """Negative expected cost of an estimator's decisions, by the costs it was fitted with."""
+def negative_cost(
+    estimator: Any,
+    X: Array,
+    y: Array,
+    sample_weight: Array | None = None,
+    example_costs: Any = None,
+) -> float:
+    """Negative expected cost of decisions, by costs of rows or those that a model was fitted with.
+
+    Rows that have costs are decided by them, too.
+    """
     undecided = getattr(estimator, "_reject_costs", None)
+    costs, options = estimator.cost_matrix_, {}
+    if example_costs is not None:
+        costs, options = None, {"example_costs": example_costs}
     return -expected_cost(
         y,
-        estimator.predict(X),
-        costs=estimator.cost_matrix_,
+        estimator.predict(X, **options),
+        costs=costs,
+        example_costs=example_costs,
         labels=estimator.classes_,
         sample_weight=sample_weight,
         reject_cost=undecided,
@@ -133,10 +150,14 @@ def negative_cost(estimator: Any, X: Array, y: Array, sample_weight: Array | Non
     )
 
 
-def scored(scorer: Scorer, model: Any, X: Array, y: Array, weight: Array | None) -> float:
-    """Score of a model on rows, with their weights where the scorer takes some."""
-    weighs = weight is not None and "sample_weight" in inspect.signature(scorer).parameters
-    value = scorer(model, X, y, **({"sample_weight": weight} if weighs else {}))
+def scored(
+    scorer: Scorer, model: Any, X: Array, y: Array, weight: Array | None, costs: Any = None
+) -> float:
+    """Score of a model on rows, with their weights and costs where the scorer takes some."""
+    taken = inspect.signature(scorer).parameters
+    known = {"sample_weight": weight, "example_costs": costs}
+    options = {name: of for name, of in known.items() if of is not None and name in taken}
+    value = scorer(model, X, y, **options)
     if not is_real(value):
         raise ValueError(f"scoring must give one number; got {value!r}.")
     return float(value)
@@ -163,19 +184,30 @@ def shared_parameters(search: BaseEstimator, kind: type[BaseEstimator]) -> dict[
     return {name: value for name, value in own.items() if name in known}
 
 
-def on_folds(search: Any, work: Callable[..., Any], folds: list[Any]) -> list[Any]:
-    """Return what ``work(train, test)`` finds in each fold, ``n_jobs`` of them at the same time.
+@contextmanager
+def fold_by_fold(search: Any, n_tasks: int) -> Iterator[Callable[..., list[Any]]]:
+    """Give a function that returns what ``work(*fold)`` finds in each of some folds.
 
-    What is found has ``scores``, which callbacks are told; they may want no more folds.
+    ``n_jobs`` of them are worked on at the same time. What is found has ``scores``, which callbacks
+    are told; they may want no more folds. ``n_tasks`` folds are to come, in one pass or several.
     """
-    parallel, found = Parallel(n_jobs=search.n_jobs, return_as="generator"), []
-    jobs = parallel(delayed(work)(*fold) for fold in folds)
-    with fit_progress(search, "fold", len(folds)) as report:
-        for one in jobs:
-            found.append(one)
-            if report is not None and report(scores=one.scores):
-                break
-    return found
+    with fit_progress(search, "fold", n_tasks) as report:
+
+        def run(work: Callable[..., Any], folds: list[Any]) -> list[Any]:
+            parallel, found = Parallel(n_jobs=search.n_jobs, return_as="generator"), []
+            for one in parallel(delayed(work)(*fold) for fold in folds):
+                found.append(one)
+                if report is not None and report(scores=one.scores):
+                    break
+            return found
+
+        yield run
+
+
+def on_folds(search: Any, work: Callable[..., Any], folds: list[Any]) -> list[Any]:
+    """Return what ``work(*fold)`` finds in each fold, in one pass."""
+    with fold_by_fold(search, len(folds)) as run:
+        return run(work, folds)
 
 
 def best_places(scores: Array, of: str) -> Array:
@@ -203,7 +235,13 @@ class Searched:
     scoring: Any
     _chosen: str  # names of the attributes that say what was chosen
 
-    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+    def score(
+        self,
+        X: Array,
+        y: Array,
+        sample_weight: Array | None = None,
+        example_costs: Any = None,
+    ) -> float:
         """Score of the decisions or probabilities, by ``scoring``.
 
         Parameters
@@ -214,13 +252,15 @@ class Searched:
             True labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row.
+        example_costs : array-like of shape (n_samples, K, K) or mapping, default=None
+            Costs of each row, for scorers that take them: by default they decide and judge.
 
         Returns
         -------
         score : float
             By default the negative expected cost: greater is better.
         """
-        return scored(scorer_of(self), self, X, y, sample_weight)
+        return scored(scorer_of(self), self, X, y, sample_weight, example_costs)
 
     def _check_fitted(self) -> None:
         """Check that an estimator has chosen, and has then been fitted to all rows."""

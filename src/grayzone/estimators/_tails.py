@@ -8,6 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from grayzone.decision.zones import floor_of
+from grayzone.estimators._stakes import reach_of
 from grayzone.numerics.checks import Floats, as_numpy
 from grayzone.numerics.tails import stretched
 
@@ -24,9 +25,13 @@ class Tailed:
     tail_slopes_: Array
 
     def _tail_ends(self) -> Floats:
-        """Log-odds of each class at which its rows leave the zone."""
-        if isinstance(self.zone_, tuple):
-            return floor_of(self.zone_) * np.array([1.0, -1.0])
+        """Log-odds of each class at which its rows leave the zone.
+
+        Where rows have zones of their own, all of these: decisions by their costs are made there.
+        """
+        reach = reach_of(self)
+        if reach is not None:
+            return floor_of(reach) * np.array([1.0, -1.0])
         return -floor_of(as_numpy(self.zone_))
 
     def _beyond(self, scores: Array) -> Array:

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from grayzone.decision import cost_matrices, cost_matrix, row_thresholds
-from grayzone.decision.confidence import (
-    largest_threshold,
-    least_threshold,
-    precise_thresholds,
-)
+from grayzone.decision.confidence import precise_thresholds
 from grayzone.decision.costs import Costs, threshold_of
+from grayzone.decision.limits import Target, check_share, cut_at, cut_between, none_kept
 from grayzone.estimators._base import rows_of
 from grayzone.estimators._wrapper import DecidingWrapper
-from grayzone.numerics.backend import moved
+from grayzone.numerics.backend import is_single, moved
 from grayzone.numerics.checks import (
     all_or_nothing,
     as_labels,
     as_numpy,
-    check_number,
     check_weights,
 )
 from grayzone.sources.open import refuse_blocks
@@ -137,6 +135,7 @@ class RateLimitClassifier(DecidingWrapper):
         costs: Costs = None,
         positive: Any = None,
         validation_fraction: float = 0.3,
+        cv: Any = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -147,6 +146,7 @@ class RateLimitClassifier(DecidingWrapper):
         self.costs = costs
         self.positive = positive
         self.validation_fraction = validation_fraction
+        self.cv = cv
         self.random_state = random_state
 
     @all_or_nothing
@@ -180,15 +180,21 @@ class RateLimitClassifier(DecidingWrapper):
                 "Found array with 0 sample(s) (y is empty) while a minimum of 1 is required by "
                 f"{type(self).__name__}."
             )
-        estimator, held_out = self._fit_inner(X, y, labels, fit_params)
+        used = np.flatnonzero(check_weights(fit_params.get("sample_weight"), len(labels)) > 0)
+        train, judged = self._split(labels, used, by_class="min_precision" not in limits)
+        estimator = self._fitted_to(train, X, y, fit_params)
         classes = as_numpy(estimator.classes_)
         self._positive = self._checked_positive(classes)
         self._expose_inner(estimator, classes, X)
-        responses = self._responses(rows_of(X, held_out), "fit")
-        scores = as_numpy(self._scores(responses)).astype(np.float64)
-        positive = labels[held_out] == classes[self._positive]
+        if self.cv is None:
+            scores = as_numpy(self._scores(self._responses(rows_of(X, judged), "fit")))
+        else:
+            scores = self._cross_fitted(used, X, y, labels[used], fit_params)
+        scores = scores.astype(np.float64)
+        positive = labels[judged] == classes[self._positive]
         groups = np.zeros(len(labels)) if groups is None else as_labels(groups, "groups")
-        allowed = _allowed(limits, scores, positive, groups[held_out], 1.0 - self.confidence)
+        every, (of_groups, error) = np.unique(groups[used]), (groups[judged], 1.0 - self.confidence)
+        allowed = _allowed(limits, scores, positive, of_groups, every, error)
         self.threshold_range_ = (
             -np.inf if set(limits) == {"min_recall"} else float(allowed[0]),
             np.inf if set(limits) == {"max_fpr"} else float(allowed[-1]),
@@ -204,8 +210,7 @@ class RateLimitClassifier(DecidingWrapper):
         if not limits:
             raise ValueError(f"Give at least one limit: {', '.join(_LIMITS)}.")
         for name, value in {**limits, "confidence": self.confidence}.items():
-            if not 0.0 < check_number(name, value) < 1.0:
-                raise ValueError(f"{name} must be between 0 and 1; got {value!r}.")
+            check_share(name, value)
         check_fraction(self.validation_fraction)
         return limits
 
@@ -224,13 +229,16 @@ class RateLimitClassifier(DecidingWrapper):
             )
         return classes.tolist().index(self.positive)
 
-    def _fit_inner(
-        self, X: Any, y: Any, labels: Array, fit_params: dict[str, Any]
-    ) -> tuple[Any, Array]:
-        """Return the fitted classifier, and the numbers of the rows that it has not seen."""
-        used = np.flatnonzero(check_weights(fit_params.get("sample_weight"), len(labels)) > 0)
-        if isinstance(self.estimator, FrozenEstimator):
-            return clone(self.estimator), used
+    def _split(self, labels: Array, used: Array, by_class: bool) -> tuple[Array, Array]:
+        """Return the numbers of the rows to fit to, and of those whose scores set the threshold."""
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        if frozen and self.cv is not None:
+            raise ValueError(
+                "A frozen classifier is not fitted to folds: cv must be None, and the rows given "
+                "to fit ones that its own fit has not seen."
+            )
+        if frozen or self.cv is not None:
+            return used, used
         classes, codes = np.unique(labels[used], return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
@@ -238,11 +246,36 @@ class RateLimitClassifier(DecidingWrapper):
                 f"{classes.tolist()}. Rows whose sample_weight is zero are left out."
             )
         rng = check_random_state(self.random_state)
-        train, out = split_rows(codes, classes, self.validation_fraction, rng)
-        params = {k: _part_of(v, used[train], len(labels)) for k, v in fit_params.items()}
+        train, out = split_rows(codes, classes, self.validation_fraction, rng, by_class)
+        return used[train], used[out]
+
+    def _fitted_to(self, rows: Array, X: Any, y: Any, fit_params: dict[str, Any]) -> Any:
+        """Return a clone of the classifier, fitted to some of the rows unless it is frozen."""
+        if isinstance(self.estimator, FrozenEstimator):
+            return clone(self.estimator)
+        n_rows = len(as_numpy(y))
+        params = {name: _part_of(value, rows, n_rows) for name, value in fit_params.items()}
         params = self._routed_fit_params(params.pop("sample_weight", None), params)
-        rows = rows_of(X, used[train]), rows_of(y, used[train])
-        return clone(self.estimator).fit(*rows, **params), used[out]
+        return clone(self.estimator).fit(rows_of(X, rows), rows_of(y, rows), **params)
+
+    def _cross_fitted(
+        self, used: Array, X: Any, y: Any, labels: Array, fit_params: dict[str, Any]
+    ) -> Array:
+        """Return scores of the rows by classifiers that have not seen them."""
+        scores, times = np.empty(len(used)), np.zeros(len(used))
+        for inside, outside in check_cv(self.cv, labels, classifier=True).split(used, labels):
+            model = self._fitted_to(used[inside], X, y, fit_params)
+            if not np.array_equal(as_numpy(model.classes_), as_numpy(self.classes_)):
+                raise ValueError("Each fold of cv needs training rows of all classes.")
+            responses = getattr(model, self._method)(_in_double(rows_of(X, used[outside])))
+            scores[outside] = as_numpy(self._scores(responses))
+            times[outside] += 1
+        if np.any(times != 1):
+            raise ValueError(
+                f"cv must hold each row out once; some are held out {int(times.max())} times, "
+                f"some {int(times.min())} times."
+            )
+        return scores
 
     def _chosen(self, allowed: Array, scores: Array, positive: Array, classes: Array) -> float:
         """Return the threshold to take among those that keep the limits."""
@@ -253,12 +286,10 @@ class RateLimitClassifier(DecidingWrapper):
             raise ValueError(f"costs beside limits are for two classes; y has {len(classes)}.")
         order = [1 - self._positive, self._positive]
         matrix = cost_matrix(self.costs, classes)[np.ix_(order, order)]
-        if self._has_probabilities():
+        if self._method == "predict_proba":
             best = threshold_of(matrix)
         else:
-            candidates = np.nextafter(np.unique(scores), -np.inf)
-            decided = scores >= candidates[:, None]
-            best = candidates[np.argmin(matrix[positive.astype(int), decided.astype(int)].mean(1))]
+            best = _cheapest(scores, matrix[positive.astype(int)])
         if self.min_precision is not None:
             return float(allowed[np.argmin(np.abs(allowed - best))])
         return float(np.clip(best, *self.threshold_range_))
@@ -271,11 +302,13 @@ class RateLimitClassifier(DecidingWrapper):
 
     def _responses(self, X: Any, caller: str) -> Array:
         """Return probabilities or, without them, decision values; (n,) or one column a class."""
-        method = "predict_proba" if self._has_probabilities() else "decision_function"
-        return self._respond(method, X, caller=caller)
+        return self._respond(self._method, _in_double(X), caller=caller)
 
-    def _has_probabilities(self) -> bool:
-        return hasattr(self.estimator_, "predict_proba")
+    @property
+    def _method(self) -> str:
+        """What scores come from."""
+        has = hasattr(self.estimator_, "predict_proba")
+        return "predict_proba" if has else "decision_function"
 
     def _scores(self, responses: Array) -> Array:
         """Return what of responses is about the positive class."""
@@ -307,7 +340,8 @@ class RateLimitClassifier(DecidingWrapper):
             return self._decided_by_rows(X, example_costs)
         responses = self._responses(X, "predict")
         xp, k = array_namespace(responses), self._positive
-        reached = self._scores(responses) >= self.threshold_
+        # in double precision, as when the threshold was set: it may lie close to a score
+        reached = xp.astype(self._scores(responses), xp.float64) >= self.threshold_
         if self.classes_.shape[0] == 2:
             return self._labels(xp.astype(reached if k == 1 else ~reached, xp.int64))
         others = xp.concat([responses[:, :k], responses[:, k + 1 :]], axis=1)
@@ -339,45 +373,68 @@ class RateLimitClassifier(DecidingWrapper):
         return self._labels(xp.astype(reached if k == 1 else ~reached, xp.int64))
 
 
+def _in_double(X: Any) -> Any:
+    """Return rows whose scores are not rounded to single precision: thresholds lie between them."""
+    if not is_single(X):
+        return X
+    if is_array_api_obj(X) and not is_numpy_array(X):
+        return array_namespace(X).astype(X, array_namespace(X).float64)
+    return X.astype(np.float64) if hasattr(X, "astype") else X
+
+
 def _part_of(value: Any, rows: Array, n_rows: int) -> Any:
     """Return a fit parameter for some of the rows, where it has one entry a row."""
+    if isinstance(value, Mapping):
+        return {label: _part_of(part, rows, n_rows) for label, part in value.items()}
     shape = getattr(value, "shape", (len(value),) if isinstance(value, (list, tuple)) else ())
     return rows_of(value, rows) if shape and shape[0] == n_rows else value
 
 
 def _allowed(
-    limits: dict[str, float], scores: Array, positive: Array, groups: Array, error: float
+    limits: dict[str, float],
+    scores: Array,
+    positive: Array,
+    groups: Array,
+    names: Array,
+    error: float,
 ) -> Array:
-    """Return thresholds, ascending, that keep all limits in all groups."""
-    names = np.unique(groups)
-    share = error / (len(limits) * len(names))
+    """Return thresholds, ascending, that keep all limits in all the groups named."""
+    share = error / len(limits)
     low, high = -np.inf, np.inf
     for name in names:
         mine = groups == name
-        of = "rows" if len(names) == 1 else f"rows of the group {name!r}"
-        if "max_fpr" in limits:
-            kept = least_threshold(
-                scores[mine & ~positive], limits["max_fpr"], share, f"negative {of}"
-            )
-            low = max(low, kept)
-        if "min_recall" in limits:
-            missed = 1.0 - limits["min_recall"]
-            kept = largest_threshold(scores[mine & positive], missed, share, f"positive {of}")
-            high = min(high, kept)
+        among = "rows" if len(names) == 1 else f"rows of the group {name!r}"
+        for limit, value in limits.items():
+            precise = limit == "min_precision"
+            target = Target(limit, value, share / len(names) if precise else share, among)
+            target.check_rows(int(np.sum(mine & ~positive)), int(np.sum(mine & positive)))
+            if precise:
+                continue
+            cut = cut_at(target, scores[mine], positive[mine], np.ones(np.sum(mine)), True)
+            # one threshold for all groups: the strictest of their own keeps the limit in each
+            low, high = (max(low, cut), high) if limit == "max_fpr" else (low, min(high, cut))
     if "min_precision" in limits:
         value, several = limits["min_precision"], groups if len(names) > 1 else None
-        allowed = precise_thresholds(scores, positive, value, share, several)
+        allowed = precise_thresholds(scores, positive, value, share / len(names), several)
         allowed = allowed[(allowed >= low) & (allowed <= high)]
     else:
         ends = [end for end in (low, high) if np.isfinite(end)]
         allowed = np.array(ends if low <= high else [])
     if not allowed.size:
-        asked = ", ".join(f"{name}={value:g}" for name, value in limits.items())
-        raise ValueError(
-            f"No threshold keeps {asked} with this classifier and confidence. More held-out rows, "
-            "a better classifier or looser limits would help."
-        )
+        raise none_kept(", ".join(f"{name}={value:g}" for name, value in limits.items()))
     return allowed
+
+
+def _cheapest(scores: Array, costs: Array) -> float:
+    """Return the threshold of least cost; ``costs`` (n, 2) are those of either decision."""
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    # what it costs more to decide for the first rows; equal scores are decided alike
+    more = np.append(0.0, np.cumsum((costs[:, 1] - costs[:, 0])[order]))
+    ends = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1], True])
+    place = int(ends[np.argmin(more[ends])])
+    above = float(ordered[place - 1]) if place > 0 else np.inf
+    return cut_between(above, float(ordered[place]) if place < len(ordered) else -np.inf)
 
 
 def _rates(decided: Array, positive: Array) -> dict[str, float]:

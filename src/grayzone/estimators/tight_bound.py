@@ -8,13 +8,13 @@ from math import isinf
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from grayzone.decision.confidence import TooFewRowsError
 from grayzone.decision.costs import cost_matrix, cost_unit, savings
 from grayzone.decision.limits import Target
 from grayzone.estimators._base import (
@@ -34,9 +34,10 @@ from grayzone.estimators._callbacks import (
 )
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
+from grayzone.estimators._partial_fit import ACCEPTED, PartialFit
 from grayzone.estimators._rewards import RowRewards
 from grayzone.estimators._undecided import MayStayUndecided
-from grayzone.numerics.backend import is_elsewhere, moved
+from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
     all_or_nothing,
     as_numpy,
@@ -44,37 +45,37 @@ from grayzone.numerics.checks import (
     check_integer,
     check_number,
     check_penalty,
-    check_values,
-    row_weights,
 )
 from grayzone.numerics.losses import sigmoid
 from grayzone.solvers.loop import MOST_SILENT
 from grayzone.solvers.policy.cut import cut_scores
 from grayzone.solvers.policy.decisions import actions_of, mean_costs
-from grayzone.solvers.policy.online import OnlinePolicy, known_codes
 from grayzone.solvers.policy.policy import policy_of
 from grayzone.solvers.policy.problem import PolicyProblem, PolicySpec
 from grayzone.solvers.policy.solve import Course, PolicyFit, fit_policy
 from grayzone.sources.labelled import Labelled
-from grayzone.sources.open import check_same_place, in_blocks, open_rows, validated
+from grayzone.sources.open import check_same_place, open_rows, validated
 from grayzone.sources.split import check_fraction, split
 
 Array = Any
 
-_ACCEPTED: dict[str, Any] = {
-    "accept_sparse": ["csr", "csc"],
-    "dtype": [np.float64, np.float32],
-}
 # Bounds up to which "auto" takes them one by one, as they are asked for.
 _FEW_BOUNDS = 20
 # Relative decrease that the last step of a convex fit may have promised, beyond ``tol``.
 _SLACK = 10.0
 # Share of what errors could cost that is no error.
 _NO_ERROR = 1e-6
+# Share of rows that a statement of confidence takes, if none is named.
+_HELD_OUT = 0.3
 
 
 class TightBoundLogisticRegression(
-    CallbackSupportMixin, MayStayUndecided, FittedSummary, ClassifierMixin, BaseEstimator
+    PartialFit,
+    CallbackSupportMixin,
+    MayStayUndecided,
+    FittedSummary,
+    ClassifierMixin,
+    BaseEstimator,
 ):
     r"""Logistic regression that minimises the expected cost of decisions instead of the log-loss.
 
@@ -100,7 +101,7 @@ class TightBoundLogisticRegression(
         Inverse strength of the penalty, that of ``LogisticRegression`` at ``n_bounds=1``. Choose it
         anew for each ``n_bounds``: with a strong penalty more bounds can be worse than one. ``inf``
         is no penalty; a linear function that makes no errors has then no optimum, which is said.
-    n_bounds : int, default=10
+    n_bounds : int, default=3
         How many bounds T are minimised; 1 is logistic regression.
     costs : None, "balanced", mapping or array of shape (K, K), default=None
         Costs of errors, trained for: None (1 each), "balanced", ``{label: cost}`` or
@@ -120,11 +121,17 @@ class TightBoundLogisticRegression(
         Least true positive rate; the false positive rate is then minimised.
     min_precision : float or None, default=None
         Least precision; the true positive rate is then maximised.
+    confidence : float or None, default=0.95
+        Probability with which the limit holds on new rows, drawn as the held-out ones are. These
+        set the threshold, by exact binomial bounds, as in :class:`RateLimitClassifier`; they are
+        counted, whatever they weigh. Too few of them for such a statement are an error that names
+        how many it takes. None: the limit holds on average over draws of held-out rows or, without
+        ``validation_fraction``, on the training rows alone; new rows break it more often than not.
     validation_fraction : float or None, default=None
-        Share of rows to hold out: for the final threshold under a limit, which then holds for new
-        data rather than for the training data; otherwise to warn where ``n_bounds`` > 1
-        decides worse than 1. Of blocks rows are drawn by their numbers: about that share, and
-        other rows than of the same data in memory.
+        Share of rows to hold out: for the final threshold under a limit; otherwise to warn where
+        ``n_bounds`` > 1 decides worse than 1. None is .3 for a limit with a ``confidence``, and no
+        rows else. Of blocks rows are drawn by their numbers: about that share, and other rows than
+        of the same data in memory.
     solver : {"auto", "mm", "direct"}, default="auto"
         "mm" runs Algorithm 1 literally. "direct" descends J itself after five bounds, to a
         stationary point, in a fraction of the time that hundreds of bounds would take; it need not
@@ -200,22 +207,18 @@ class TightBoundLogisticRegression(
     array([ 0,  1, -1])
     """
 
-    coef_: Array
-    _online: OnlinePolicy
-    _prior: list[float] | None
-    _unit: float
-
     def __init__(
         self,
         C: float = 1.0,
         *,
-        n_bounds: int = 10,
+        n_bounds: int = 3,
         costs: Any = None,
         reject_cost: Any = None,
         undecided_label: Any = "auto",
         max_fpr: float | None = None,
         min_recall: float | None = None,
         min_precision: float | None = None,
+        confidence: float | None = 0.95,
         validation_fraction: float | None = None,
         solver: str = "auto",
         fit_intercept: bool = True,
@@ -234,6 +237,7 @@ class TightBoundLogisticRegression(
         self.max_fpr = max_fpr
         self.min_recall = min_recall
         self.min_precision = min_precision
+        self.confidence = confidence
         self.validation_fraction = validation_fraction
         self.solver = solver
         self.fit_intercept = fit_intercept
@@ -278,14 +282,14 @@ class TightBoundLogisticRegression(
         target = self._check_parameters()
         costs_of_rows = {"example_costs": example_costs, "takes_costs": True}
         labelled = open_rows(
-            self, X, y, sample_weight, class_weight=self.class_weight, **costs_of_rows, **_ACCEPTED
+            self, X, y, sample_weight, class_weight=self.class_weight, **costs_of_rows, **ACCEPTED
         )
         if target is not None:
             target.check_classes(labelled.classes)
         start = self._previous(labelled)
         rewards = RowRewards.of(labelled, self, target) if labelled.priced else None
         costs = self._decide(labelled.classes, labelled.prior, labelled.like, rewards)
-        train, held_out = self._split(labelled)
+        train, held_out = self._split(labelled, target)
         if rewards is not None:
             train, held_out = rewards.given_to(train), held_out and rewards.given_to(held_out)
         spec = self._specify(costs, train.by_rows)
@@ -315,7 +319,7 @@ class TightBoundLogisticRegression(
         check_number("eta0", self.eta0, above=0.0)
         if self.validation_fraction is not None:
             check_fraction(self.validation_fraction)
-        target = Target.of(self.max_fpr, self.min_recall, self.min_precision)
+        target = Target.of(self.max_fpr, self.min_recall, self.min_precision, self.confidence)
         if target is not None and not self.fit_intercept:
             raise ValueError(f"{target.name} needs an intercept to start from; got none.")
         if target is not None and (self.costs is not None or self.reject_cost is not None):
@@ -342,6 +346,7 @@ class TightBoundLogisticRegression(
         # plain numbers: they stay on the host, wherever the data live
         self._prior = None if prior is None else as_numpy(prior).tolist()
         self._unit = cost_unit(self.cost_matrix_, prior) if rewards is None else rewards.unit
+        self._by_rows = rewards is not None
         self._cut = 0.0
         move_decision(self, like)
         return costs
@@ -352,12 +357,26 @@ class TightBoundLogisticRegression(
         check_is_fitted(self, "coef_")
         return float(sigmoid(np.array(self._cut))) if self.actions_.shape[0] == 2 else None
 
-    def _split(self, labelled: Labelled) -> tuple[Labelled, Labelled | None]:
+    def _split(self, labelled: Labelled, target: Target | None) -> tuple[Labelled, Labelled | None]:
         """Return the rows to fit to, and those held out."""
-        if self.validation_fraction is None:
+        share, stated = self.validation_fraction, target is not None and target.error is not None
+        if share is None and stated:
+            share = _HELD_OUT
+        if share is None:
             return labelled, None
+        # a precision is about rows of both classes, as many of each as come
+        by_class = not (stated and target is not None and target.name == "min_precision")
         rng = check_random_state(self.random_state)
-        return split(labelled, self.validation_fraction, rng)
+        train, held_out = split(labelled, share, rng, by_class)
+        if target is not None:
+            try:
+                target.check_rows(*held_out.counts.tolist())
+            except TooFewRowsError as error:
+                raise TooFewRowsError(
+                    f"{error} So would a larger validation_fraction (now {share:g}); "
+                    "confidence=None makes no statement."
+                ) from None
+        return train, held_out
 
     def _specify(self, costs: Array, by_rows: bool) -> PolicySpec:
         n_actions = costs.shape[1]
@@ -427,93 +446,6 @@ class TightBoundLogisticRegression(
         return np.column_stack([coef, as_numpy(self.intercept_)]) if self.fit_intercept else coef
 
     # ------------------------------------------------------------------------------------------
-    # One batch at a time
-    # ------------------------------------------------------------------------------------------
-
-    @all_or_nothing
-    def partial_fit(
-        self,
-        X: Array,
-        y: Array,
-        classes: Array | None = None,
-        sample_weight: Array | None = None,
-    ) -> Self:
-        """Take one step on a batch of rows.
-
-        The bound is that at a solution which is kept for a while and renewed each time the number
-        of rows seen has doubled (§2 of [1]_, "online learning"); steps are those of AdaGrad.
-        Features should be scaled. No limits, and no held-out rows.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        classes : array-like of shape (K,), default=None
-            All labels that will come; needed by the first call, unless ``fit`` came before it,
-            from whose solution it then goes on.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row.
-
-        Returns
-        -------
-        self : TightBoundLogisticRegression
-            The estimator.
-        """
-        if self._check_parameters() is not None:
-            raise ValueError("partial_fit takes no max_fpr, min_recall or min_precision.")
-        if in_blocks(X):
-            raise ValueError(
-                f"partial_fit takes the rows of one batch, in memory; got {type(X).__name__}. Give "
-                "blocks and Dask collections to fit, or partial_fit one block after the other."
-            )
-        first = "_online" not in vars(self)
-        anew = first and not (classes is None and hasattr(self, "coef_"))
-        if not anew:
-            check_same_place(self, X, self.coef_, "partial_fit")
-        X, y = validated(self, X, y, reset=anew, **_ACCEPTED)
-        labels = None if classes is None else np.unique(as_numpy(classes))
-        if first:
-            self._begin(labels, X)
-        elif labels is not None and not np.array_equal(labels, as_numpy(self.classes_)):
-            raise ValueError(
-                f"classes={labels.tolist()} differ from those of the first call: "
-                f"{as_numpy(self.classes_).tolist()}."
-            )
-        check_values(X)
-        known = as_numpy(self.classes_)
-        codes = known_codes(as_numpy(y), known)
-        _, weight = row_weights(sample_weight, self.class_weight, known, codes)
-        if is_elsewhere(X):
-            codes, weight = moved(codes, X), moved(weight, X)
-        penalty = 1.0 / (self.C * self.actions_.shape[0])
-        self._online = self._online.step(X, codes, weight, penalty, self.eta0, self.fit_intercept)
-        self.coef_, self.intercept_ = self._online.coef[:, :-1], self._online.coef[:, -1]
-        self.n_iter_ += 1
-        return self
-
-    def _begin(self, classes: Array | None, X: Array) -> None:
-        """Start from zeros with these classes or, without, from where fit ended."""
-        if classes is None and not hasattr(self, "coef_"):
-            raise ValueError("The first call of partial_fit needs all labels: give classes.")
-        if isinstance(self.costs, str) or isinstance(self.class_weight, str):
-            raise ValueError("partial_fit does not know class frequencies: nothing is 'balanced'.")
-        if classes is not None and classes.size < 2:
-            raise ValueError(f"classes must name at least two classes; got {classes!r}.")
-        if classes is None:
-            classes, xp = as_numpy(self.classes_), array_namespace(self.coef_)
-            coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
-            costs = self._decide(classes, self._prior, coef)
-        else:
-            like = X if is_elsewhere(X) else np.empty(0)
-            costs = self._decide(classes, None, like)
-            n_outputs = policy_of(costs.shape[1]).n_outputs
-            coef = moved(np.zeros((n_outputs, self.n_features_in_ + 1)), like)
-            self.n_iter_ = 0
-        self._online = OnlinePolicy.start(moved(savings(costs, self._unit), coef), coef)
-
-    # ------------------------------------------------------------------------------------------
     # Decisions
     # ------------------------------------------------------------------------------------------
 
@@ -521,7 +453,7 @@ class TightBoundLogisticRegression(
         """Return scores of all actions, for the public method of that name."""
         check_is_fitted(self, "coef_")
         check_same_place(self, X, self.coef_, method)
-        X = validated(self, X, reset=False, **_ACCEPTED)
+        X = validated(self, X, reset=False, **ACCEPTED)
         return linear_scores(X, self.coef_, self.intercept_)
 
     def _class_scores(self, X: Array, method: str) -> Array:

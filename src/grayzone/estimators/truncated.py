@@ -352,7 +352,9 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, Tailed, SupportVe
             solution, kept = ramp.convex, ramp.kept
             self.objective_, self.n_iter_ = ramp.objectives[-1], ramp.n_iter
         slopes = self._fit_tails(labelled, spec, solution)
-        self._expose(labelled if ceilings is None or labelled.held is None else kept, spec, solution)
+        self._expose(
+            labelled if ceilings is None or labelled.held is None else kept, spec, solution
+        )
         self.tail_slopes_ = moved(slopes, labelled.like)
         return solution
 

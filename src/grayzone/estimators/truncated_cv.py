@@ -3,70 +3,92 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from grayzone.estimators._base import SupportVectorClassifier, class_probabilities, decided
+from grayzone.estimators._base import SupportVectorClassifier
 from grayzone.estimators._callbacks import FIT_DEPTH, CallbackSupportMixin, with_callbacks
+from grayzone.estimators._gate import Yardstick, least, of_all_rows
 from grayzone.estimators._search import (
     FoldedRows,
-    Scorer,
     Searched,
     best_places,
     check_cs,
-    on_folds,
-    scored,
+    fold_by_fold,
     scorer_of,
     shared_parameters,
     take_over,
 )
 from grayzone.estimators._tails import Tailed
+from grayzone.estimators._zone_grid import (
+    Fold,
+    Grid,
+    HeldOut,
+    Judge,
+    Judged,
+    Walk,
+    by_scorer,
+    plain_fits,
+    scores_of,
+    walk_fold,
+)
 from grayzone.estimators.truncated import CONSTANT_HELP, TruncatedLogisticRegression
 from grayzone.numerics.backend import moved
-from grayzone.numerics.checks import all_or_nothing, as_numpy
-from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.checks import HEAVIEST, all_or_nothing
 from grayzone.solvers import Solution
-from grayzone.solvers.kernel.choose import check_kernel_matrix, kernel_for
-from grayzone.solvers.kernel.device_matrix import KernelValues
-from grayzone.solvers.kernel.device_path import fit_path
+from grayzone.solvers.kernel.choose import check_kernel_matrix
 from grayzone.sources.labelled import Labelled
 from grayzone.sources.open import open_rows, refuse_blocks
 
 Array = Any
 
-# Rows from which a start saves time; fewer are solved outright from nothing, and more precisely.
-_WORTH_A_START = 2000
+# Penalties that zones are tried with, in terms of the one that suits plain logistic regression.
+_AROUND = (0.1, 1.0, 10.0)
+# Standard errors by which a zone has to be cheaper: the least of a dozen costs flatters.
+_ERRORS = 1.5
 
 
 class TruncatedLogisticRegressionCV(
     Searched, CallbackSupportMixin, Tailed, SupportVectorClassifier
 ):
-    r"""Truncated logistic regression with C and the zone chosen by cross-validation.
+    r"""Truncated logistic regression with C and a zone, used where it pays, by cross-validation.
 
-    In each fold the data, and the kernel values, are prepared once; then every pair of a C and a
-    zone is fitted, each fit starting from the solution of the one before. The pair with the best
-    mean score is fitted to all rows. Ties go to the smaller C, then to the narrower zone, which
-    is the sparser model.
+    First C is chosen for plain logistic regression (the full likelihood), by the log-loss of
+    held-out rows. Then every zone is fitted with this C, a tenth and ten times of it. The pair
+    whose decisions cost the least on held-out rows has to pass a *gate*: it is taken only if it is
+    cheaper than plain logistic regression, row by row, by more than 1.5 standard errors,
+
+    .. math:: \bar d > 1.5\, s, \qquad d_i = c(y_i, \hat y_i^{\mathrm{plain}})
+              - c(y_i, \hat y_i^{\mathrm{zone}}), \qquad
+              s^2 = \tfrac{n}{n - 1} \sum_i \bar w_i^2 (d_i - \bar d)^2,
+
+    where :math:`\bar w_i` are the rows' shares of the weight. Otherwise ``zone=None`` is kept, with
+    the C of the first step; ``gate_`` says which way it went and by how much. Ties go to the wider
+    zone. With a ``scoring`` there is no gate: the pair with the best mean score is taken.
+
+    In each fold the data, and the kernel values, are prepared once for all values of C, and once
+    for all zones; each fit starts from the solution of the one before.
 
     Parameters
     ----------
     Cs : int or array-like of floats, default=10
         Values of C to choose from; an integer is that many on a logarithmic scale from 1e-4 to 1e4.
-    zones : sequence, default=(0.5, 1.0, 2.0)
+    zones : sequence, default=(0.5, 1.0, 2.0, 4.0)
         Zones to choose from, each in one of the forms that
         :class:`TruncatedLogisticRegression` takes: a half-width h in log-odds around the threshold,
         None for the full likelihood, a pair ``(p_min, p_max)``, caps of the classes.
     cv : int, cross-validation generator, iterable or None, default=None
         Folds whose rows are held out; None is 5, stratified, and an integer is that many.
     scoring : str, callable or None, default=None
-        What is better; None is the negative expected cost of decisions, with the costs of the
-        fit. A callable is ``scorer(estimator, X, y)``, and a name one of
-        :func:`sklearn.metrics.get_scorer_names`. Scorers that take ``sample_weight`` are given it.
+        None is the gate above. Otherwise every pair of a C and a zone is fitted in every fold, and
+        the best mean score decides; ties go to the smaller C, then to the narrower zone, which is
+        the sparser model. A callable is ``scorer(estimator, X, y)``, and a name one of
+        :func:`sklearn.metrics.get_scorer_names`; those that take ``sample_weight`` are given it.
     refit : bool, default=True
         Fit the best pair to all rows. Otherwise the pair is chosen, and there is no model to
         predict with.
@@ -75,10 +97,11 @@ class TruncatedLogisticRegressionCV(
         :obj:`joblib.parallel_backend` context.
     costs : None, "balanced", mapping or array of shape (K, K), default=None
         Costs of errors, as in :class:`TruncatedLogisticRegression`. "balanced" is that of the
-        training rows in each fold. Where costs are ranges, widths of ``zones`` are in units of the
-        range of thresholds.
+        training rows in each fold, where it makes the zone, and that of all rows for what decisions
+        of held-out rows cost. Where costs are ranges, widths of ``zones`` are in units of the range
+        of thresholds.
     reject_cost : float, mapping or array of shape (K,), default=None
-        Cost of staying undecided, in decisions and in the default scoring. None: always decide.
+        Cost of staying undecided, in decisions and in the gate. None: always decide.
     undecided_label : "auto", str or number, default="auto"
         What ``predict`` returns for undecided rows; "auto" is -1 beside numbers and "undecided"
         beside strings.
@@ -116,15 +139,27 @@ class TruncatedLogisticRegressionCV(
     C_ : float
         The chosen C.
     best_zone_ : float, None, pair, mapping or array
-        The chosen entry of ``zones``.
+        The chosen entry of ``zones``; None also where the gate kept plain logistic regression.
+    gate_ : dict
+        Which way it went, and by how much: ``accepted``, ``chosen`` (in words), ``candidate`` (the
+        zone and C of least cost), ``gain`` (mean cost that it saves on held-out rows),
+        ``standard_error``, ``required_gain`` (what the gain has to exceed) and ``plain_cost`` (what
+        plain logistic regression costs there). Not there with a ``scoring``.
+    oof_decision_function_ : ndarray of shape (n_samples,) or (n_samples, K)
+        Log-odds, or scores, of every row by the chosen pair, fitted in the fold that held the row
+        out (the mean of several, NaN where no fold did). Not there with a ``scoring``.
     Cs_ : ndarray of shape (n_Cs,)
         The values of C, in the order of ``scores_``.
-    scores_ : ndarray of shape (n_zones, n_Cs, n_folds)
-        Score of every pair on the held-out rows of every fold.
+    scores_ : ndarray of shape (n_Cs, n_folds)
+        Negative log-loss of plain logistic regression on the held-out rows of every fold. With a
+        ``scoring``, its score of every pair, (n_zones, n_Cs, n_folds).
+    zone_scores_ : ndarray of shape (n_zones, 3, n_folds)
+        Negative mean cost of the zones on the held-out rows of every fold, with a tenth of the C of
+        plain logistic regression, this C and ten times of it. Not there with a ``scoring``.
     n_iter_ : int
         Iterations of the solver in all fits.
-    n_iters_path_ : ndarray of shape (n_zones, n_Cs, n_folds)
-        Iterations in each fit of the folds; where several zones are the same one, of the only fit.
+    n_iters_path_ : ndarray, of the shape of ``scores_``
+        Iterations in each of these fits; where several zones are the same one, of the only fit.
     classes_ : ndarray of shape (K,)
         Class labels; ``classes_[1]`` is the positive one of two.
     actions_ : ndarray of shape (K,) or (K + 1,)
@@ -134,10 +169,10 @@ class TruncatedLogisticRegressionCV(
         only with the linear kernel.
     intercept_ : ndarray of shape (1,) or (K,)
         Intercepts.
-    zone_ : tuple of two floats, or ndarray of shape (K,)
-        The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
     tail_slopes_ : ndarray of shape (2,) or (K,)
         Slopes of the log-odds of each class beyond its end of the zone.
+    zone_ : tuple of two floats, or ndarray of shape (K,)
+        The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
     threshold_ : float or None
         Decision threshold of two classes; None for more, and with ``reject_cost``.
     cost_matrix_ : ndarray of shape (K, K)
@@ -162,7 +197,8 @@ class TruncatedLogisticRegressionCV(
     See Also
     --------
     TruncatedLogisticRegression : One fit, with C and a zone that are given.
-    grayzone.metrics.expected_cost : What the default scoring measures.
+    TightBoundLogisticRegressionCV : The same with tighter bounds in place of zones.
+    grayzone.metrics.expected_cost : What the gate measures.
 
     Examples
     --------
@@ -172,16 +208,18 @@ class TruncatedLogisticRegressionCV(
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> clf = TruncatedLogisticRegressionCV(Cs=[0.01, 0.1, 1.0], costs={0: 5, 1: 1})
     >>> clf.fit(scale(X), y).scores_.shape
-    (3, 3, 5)
-    >>> clf.C_ in clf.Cs_, clf.best_zone_ in clf.zones
-    (True, True)
+    (3, 5)
+    >>> clf.gate_["accepted"], clf.gate_["chosen"], clf.best_zone_
+    (False, 'logistic regression, C=0.1', None)
+    >>> clf.oof_decision_function_.shape
+    (569,)
     """
 
     def __init__(
         self,
         *,
         Cs: Any = 10,
-        zones: Any = (0.5, 1.0, 2.0),
+        zones: Any = (0.5, 1.0, 2.0, 4.0),
         cv: Any = None,
         scoring: Any = None,
         refit: bool = True,
@@ -230,7 +268,13 @@ class TruncatedLogisticRegressionCV(
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
+    def fit(
+        self,
+        X: Array,
+        y: Array = None,
+        sample_weight: Array | None = None,
+        example_costs: Any = None,
+    ) -> Self:
         """Choose C and the zone, and fit; on any error the estimator stays as it was.
 
         Parameters
@@ -241,6 +285,11 @@ class TruncatedLogisticRegressionCV(
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row, in the fits and in the scores.
+        example_costs : array-like of shape (n_samples, K, K) or mapping, default=None
+            Costs of each row, in place of ``costs``, as in :class:`TruncatedLogisticRegression`.
+            They are split as rows are, zones are fitted to them, and held-out rows are decided and
+            judged by theirs. Plain logistic regression, which has to be beaten, is fitted without.
+            Scorers that take ``example_costs`` are given them.
 
         Returns
         -------
@@ -248,8 +297,8 @@ class TruncatedLogisticRegressionCV(
             The fitted estimator.
         """
         shared = shared_parameters(self, TruncatedLogisticRegression)
-        grid = _Grid(check_cs(self.Cs), _check_zones(self.zones), shared)
-        scorer = scorer_of(self)
+        grid = Grid(check_cs(self.Cs), _check_zones(self.zones), shared)
+        scorer = None if self.scoring is None else scorer_of(self)
         grid.model(0, 0)._check_parameters()
         self._forget()
         refuse_blocks(
@@ -265,268 +314,152 @@ class TruncatedLogisticRegressionCV(
             sample_weight,
             class_weight=self.class_weight,
             by_rows=self.kernel != "linear",
+            example_costs=example_costs,
+            takes_costs=True,
             **self._accepted(),
         )
         if self.kernel == "precomputed":  # before it is split
             check_kernel_matrix(labelled.source.like())
-        widths = grid.widths(labelled)
         data = FoldedRows.of(labelled, self.kernel == "precomputed")
         folds = data.folds(self.cv)
-        known = _plain_fits(grid, scorer, data, folds, labelled)
-        work = partial(_walk_fold, grid, scorer, data)
-        paths = on_folds(self, work, [(*fold, k) for fold, k in zip(folds, known, strict=True)])
-        last = self._expose(grid, paths, widths, labelled)
-        self._tell_unless_converged(paths, last)
-        self._tell_if_constant(paths, last)
+        if scorer is None:
+            choice = self._behind_the_gate(grid, data, folds, labelled)
+        else:
+            choice = self._best_of_all(grid, partial(by_scorer, scorer), data, folds, labelled)
+        last = self._expose(choice, labelled)
+        self._tell_unless_converged(choice, last)
+        self._tell_if_constant(choice, last)
         return self
 
-    def _expose(
-        self, grid: _Grid, paths: list[_Path], widths: Array, labelled: Labelled
-    ) -> Solution | None:
+    def _best_of_all(
+        self, grid: Grid, judge: Judge, data: FoldedRows, folds: list[Fold], labelled: Labelled
+    ) -> _Choice:
+        """Choose the pair with the best mean score."""
+        widths = grid.widths(labelled)
+        with fold_by_fold(self, len(folds)) as run:
+            walks = _walk(run, grid, judge, data, folds, labelled)
+        scores = np.stack([walk.scores for walk in walks], axis=2)
+        n_iters = np.stack([walk.n_iter for walk in walks], axis=2)
+        pair = _best_pair(scores, grid.Cs, widths)
+        return _Choice(grid, pair, walks, {"scores_": scores, "n_iters_path_": n_iters})
+
+    def _behind_the_gate(
+        self, grid: Grid, data: FoldedRows, folds: list[Fold], labelled: Labelled
+    ) -> _Choice:
+        """Choose C by the log-loss of the plain fit, then a zone if it is cheaper than that."""
+        widths = grid.widths(labelled)
+        plain = grid._replace(zones=[None], shared={**grid.shared, "loss": "truncated"})
+        yardstick, costs = _yardstick(plain, data, labelled)
+        if labelled.priced:  # costs of rows are for decisions alone
+            plain = plain._replace(shared={**plain.shared, "costs": costs})
+        with fold_by_fold(self, 2 * len(folds)) as run:
+            by_loss = partial(_by_log_loss, yardstick)
+            path = _walk(run, plain, by_loss, data._replace(costs=None), folds, _free(labelled))
+            losses = np.stack([walk.scores[0] for walk in path], axis=1)
+            best = min(best_places(losses, "C")[:, 0], key=lambda place: grid.Cs[place])
+            Cs = np.clip(grid.Cs[best] * np.array(_AROUND), 1.0 / HEAVIEST, HEAVIEST)
+            zoned, by_cost = grid._replace(Cs=Cs), partial(_by_cost, yardstick)
+            tried = _walk(run, zoned, by_cost, data, folds[: len(path)], labelled)
+        rows = np.concatenate([test for _, test in folds[: len(tried)]])
+        before = _held_out(path[: len(tried)], (0, best))
+        paid = yardstick.paid(rows, yardstick.decided(rows, before))
+        pair = _cheapest(yardstick, rows, tried, widths)
+        after = _held_out(tried, pair)
+        own = yardstick.paid(rows, yardstick.decided(rows, after))
+        verdict = yardstick.compare(rows, paid, own, _ERRORS)
+        candidate = {"zone": grid.zones[pair[0]], "C": float(Cs[pair[1]])}
+        chosen = f"logistic regression, C={grid.Cs[best]:.4g}"
+        if verdict.accepted:
+            chosen = f"zone={candidate['zone']}, C={candidate['C']:.4g}"
+        found = {
+            "scores_": losses,
+            "n_iters_path_": np.stack([walk.n_iter[0] for walk in path], axis=1),
+            "zone_scores_": np.stack([walk.scores for walk in tried], axis=2),
+            "oof_decision_function_": of_all_rows(
+                rows, after if verdict.accepted else before, data.y.shape[0]
+            ),
+            "gate_": verdict.record(chosen, candidate, yardstick.mean_cost(rows, paid)),
+        }
+        if verdict.accepted:
+            return _Choice(zoned, pair, path + tried, found)
+        return _Choice(plain, (0, int(best)), path + tried, found, by_costs=False)
+
+    def _expose(self, choice: _Choice, labelled: Labelled) -> Solution | None:
         """Set what was chosen and, if so asked, what the chosen model learns from all rows."""
-        scores = np.stack([path.scores for path in paths], axis=2)
-        n_iters = np.stack([path.n_iter for path in paths], axis=2)
-        best = _best_pair(scores, grid.Cs, widths)
-        n_iter, solution = int(n_iters.sum()), None
+        grid, (zone, C) = choice.grid, choice.pair
+        n_iter, solution = sum(int(walk.n_iter.sum()) for walk in choice.walks), None
         self.classes_ = labelled.classes
         if self.refit:
-            model = grid.model(*best)
+            model = grid.model(zone, C)
             model.n_features_in_ = self.n_features_in_
-            solution = model._fit_to(labelled)
+            solution = model._fit_to(labelled if choice.by_costs else _free(labelled))
             model._tell_unless_faithful(labelled, solution)
             n_iter += model.n_iter_
             take_over(self, model)
-        self.best_zone_, self.C_ = grid.zones[best[0]], float(grid.Cs[best[1]])
-        self.n_iter_ = n_iter
-        self.scores_, self.Cs_, self.n_iters_path_ = (
-            moved(values, labelled.like) for values in (scores, grid.Cs, n_iters)
-        )
+        self.best_zone_, self.C_, self.n_iter_ = grid.zones[zone], float(grid.Cs[C]), n_iter
+        self.Cs_ = moved(check_cs(self.Cs), labelled.like)
+        for name, value in choice.found.items():
+            is_array = isinstance(value, np.ndarray)
+            setattr(self, name, moved(value, labelled.like) if is_array else value)
         return solution
 
     def _supports_arrays(self) -> bool:
         return self.solver == "auto"
 
-    def _n_fits(self) -> int:
-        return int(np.prod(self.scores_.shape)) + int(self.refit)
-
-    def _tell_if_constant(self, paths: list[_Path], last: Solution | None) -> None:
+    def _tell_if_constant(self, choice: _Choice, last: Solution | None) -> None:
         """Warn once, where the model that was chosen is a constant."""
-        n_constant = sum(path.n_constant for path in paths)
         if last is None or not last.constant:
             return
+        n_constant = sum(walk.n_constant for walk in choice.walks)
         warnings.warn(
-            f"The chosen model is a constant, as {n_constant + 1} of {self._n_fits()} fits are: "
+            f"The chosen model is a constant, as {n_constant + 1} of {choice.n_fits + 1} fits are: "
             "the class priors lie outside the zone, and no function of these features gains more "
             f"than its penalty. {CONSTANT_HELP}",
             UserWarning,
             stacklevel=FIT_DEPTH,
         )
 
-    def _tell_unless_converged(self, paths: list[_Path], last: Solution | None) -> None:
-        n_failed = sum(path.n_failed for path in paths)
+    def _tell_unless_converged(self, choice: _Choice, last: Solution | None) -> None:
+        n_failed = sum(walk.n_failed for walk in choice.walks)
         n_failed += last is not None and not last.fine(self.tol)
         if n_failed == 0:
             return
         warnings.warn(
-            f"{n_failed} of {self._n_fits()} fits stopped above a relative duality gap of tol="
-            f"{self.tol:g}. Scale the features, raise max_iter (now {self.max_iter}) or tol, or "
-            "leave large values out of Cs.",
+            f"{n_failed} of {choice.n_fits + self.refit} fits stopped above a relative duality gap "
+            f"of tol={self.tol:g}. Scale the features, raise max_iter (now {self.max_iter}) or "
+            "tol, or leave large values out of Cs.",
             ConvergenceWarning,
             stacklevel=FIT_DEPTH,
         )
 
 
-class _Grid(NamedTuple):
-    """Values of C and zones, and the parameters that all fits share."""
+class _Choice(NamedTuple):
+    """The pair that was chosen, and what the folds have found."""
 
-    Cs: Array
-    zones: list[Any]
-    shared: dict[str, Any]
+    grid: Grid
+    pair: tuple[int, int]
+    walks: list[Walk]
+    found: dict[str, Any]  # fitted attributes
+    by_costs: bool = True  # whether costs of rows, where they have some, are fitted to
 
-    def model(self, zone: int, C: int) -> TruncatedLogisticRegression:
-        """Return the estimator of one pair, not fitted."""
-        return TruncatedLogisticRegression(
-            C=float(self.Cs[C]), zone=self.zones[zone], **self.shared
-        )
-
-    def caps(self, zone: int, labelled: Labelled) -> tuple[float, ...]:
-        """Caps of the classes in a zone, once the threshold is known."""
-        model = self.model(zone, 0)
-        model._set_decision(labelled)
-        return tuple(model._caps().tolist())
-
-    def is_plain(self, zone: int, labelled: Labelled) -> bool:
-        """Whether a zone leaves the full likelihood."""
-        model = self.model(zone, 0)
-        model._set_decision(labelled)
-        return not np.any(np.isfinite(model._floors()))
-
-    def widths(self, labelled: Labelled) -> Array:
-        """Widths of the zones: p_max - p_min, but for a constant."""
-        return np.array([sum(self.caps(k, labelled)) for k in range(len(self.zones))])
+    @property
+    def n_fits(self) -> int:
+        """Fits of the folds."""
+        return sum(len(walk.results) for walk in self.walks)
 
 
-class _Path(NamedTuple):
-    """What one fold says about every pair; arrays are (n_zones, n_Cs)."""
-
-    scores: Array
-    n_iter: Array
-    n_failed: int
-    n_constant: int
-
-
-class _Judged(ClassifierMixin, BaseEstimator):
-    """A model of which all that is left are its scores of the rows that it is judged by."""
-
-    def __init__(self, scores: Array, model: TruncatedLogisticRegression) -> None:
-        self.scores, self._reject_costs = scores, model._reject_costs
-        self.classes_, self.actions_ = as_numpy(model.classes_), as_numpy(model.actions_)
-        self.cost_matrix_ = as_numpy(model.cost_matrix_)
-
-    def decision_function(self, X: Array) -> Array:
-        return self.scores[:, 0] if self.scores.shape[1] == 1 else self.scores
-
-    def predict_proba(self, X: Array) -> Array:
-        return class_probabilities(self.scores)
-
-    def predict(self, X: Array) -> Array:
-        return decided(self, self.predict_proba(X))
-
-
-def _judge(scorer: Scorer, data: FoldedRows, test: Array, scores: Array, model: Any) -> float:
-    """Score of the decisions that scores on a device lead to: scorers are NumPy's."""
-    judged = _Judged(as_numpy(scores), model)
-    nothing = np.empty((test.size, 0))
-    weight = None if data.weight is None else data.weight[test]
-    return scored(scorer, judged, nothing, data.y[test], weight)
-
-
-# Rows to fit to, and rows that are held out.
-_Fold = tuple[Array, Array]
-
-
-class _Result(NamedTuple):
-    """What is known of one pair in one fold."""
-
-    score: float
-    n_iter: int
-    fine: bool  # whether the fit reached its tolerance
-    constant: bool = False
-
-
-_Known = dict[tuple[int, int], _Result]
-
-
-def _walk_fold(
-    grid: _Grid, scorer: Scorer, data: FoldedRows, train: Array, test: Array, known: _Known
-) -> _Path:
-    """Fit all pairs to the training rows of one fold, and score them on the others."""
-    labelled = data.labelled(train, grid.shared["class_weight"])
-    held_out, y, weight = data.take(test, train)
-    order = np.argsort(grid.Cs, kind="stable")
-    shape = len(grid.zones), grid.Cs.size
-    results, first_of, coef = dict(known), dict[tuple[float, ...], int](), dict[int, Array]()
-    for zone in range(shape[0]):
-        twin = first_of.setdefault(grid.caps(zone, labelled), zone)
-        before = order[0]  # of the last zone
-        for C in order:
-            if twin < zone:
-                results[zone, C] = results[twin, C]
-            if (zone, C) in results:
-                continue
-            model = grid.model(zone, C)
-            model.n_features_in_ = int(held_out.shape[1])
-            solution = _fit_from(model, labelled, coef.get(before))
-            coef[C], before = solution.coef, C
-            if data.elsewhere:
-                score = _judge(scorer, data, test, model._scores(held_out, "predict"), model)
-            else:
-                score = scored(scorer, model, held_out, y, weight)
-            fine = solution.fine(model.tol)
-            results[zone, C] = _Result(score, model.n_iter_, fine, solution.constant)
-    scores, n_iter = np.empty(shape), np.empty(shape, dtype=int)
-    for place, result in results.items():
-        scores[place], n_iter[place] = result.score, result.n_iter
-    fitted = [result for (zone, _), result in results.items() if zone in first_of.values()]
-    n_failed = sum(not result.fine for result in fitted)
-    return _Path(scores, n_iter, n_failed, sum(result.constant for result in fitted))
-
-
-def _fit_from(
-    model: TruncatedLogisticRegression, labelled: Labelled, start: Array | None
-) -> Solution:
-    """Fit from the solution of another pair where that is the shorter way, else from nothing."""
-    if start is not None and labelled.n_rows >= _WORTH_A_START:
-        solution = model._fit_to(labelled, start, several_fits=True)
-        if model.dual_gap_ <= model.tol:
-            return solution
-    return model._fit_to(labelled, several_fits=True)
-
-
-# ----------------------------------------------------------------------------------------------
-# Plain kernel logistic regression on a device: all penalties and folds at once
-# ----------------------------------------------------------------------------------------------
-
-
-def _plain_fits(
-    grid: _Grid, scorer: Scorer, data: FoldedRows, folds: list[_Fold], whole: Labelled
-) -> list[_Known]:
-    """Fit what can be fitted at once: folds and penalties of two classes share a kernel matrix.
-
-    All zones without an edge are the same fits.
-    """
-    known: list[_Known] = [{} for _ in folds]
-    model = grid.model(0, 0)
-    kernels = data.elsewhere and model.kernel != "linear" and model.loss == "truncated"
-    zones = [zone for zone in range(len(grid.zones)) if grid.is_plain(zone, whole)]
-    if not (kernels and zones and len(whole.classes) == 2):
-        return known
-    # the width of a kernel may depend on the rows of a fold
-    groups: dict[Kernel, dict[int, Labelled]] = {}
-    for number, (train, _) in enumerate(folds):
-        labelled = data.labelled(train, grid.shared["class_weight"])
-        groups.setdefault(kernel_for(model, labelled), {})[number] = labelled
-    for kernel, members in groups.items():
-        values = KernelValues(kernel, data.X)
-        if values.kept is None:  # no room: one after the other, each planning its own memory
-            continue
-        for (number, C), result in _fit_at_once(grid, scorer, data, folds, values, members):
-            known[number].update({(zone, C): result for zone in zones})
-    return known
-
-
-def _fit_at_once(
-    grid: _Grid,
-    scorer: Scorer,
+def _walk(
+    run: Callable[..., list[Walk]],
+    grid: Grid,
+    judge: Judge,
     data: FoldedRows,
-    folds: list[_Fold],
-    values: KernelValues,
-    members: dict[int, Labelled],
-) -> Iterator[tuple[tuple[int, int], _Result]]:
-    """Fit these folds for all penalties; gives what is known of each fold and C."""
-    model = grid.model(0, 0)
-    weight = np.zeros((data.y.shape[0], len(members)))
-    for column, (number, labelled) in enumerate(members.items()):
-        assert labelled.held is not None
-        seen = folds[number][0][as_numpy(labelled.held.places())]
-        weight[seen, column] = as_numpy(labelled.held.weight)
-    path = fit_path(
-        values,
-        moved(np.where(data.y == np.unique(data.y)[1], 1.0, -1.0), data.X),
-        moved(weight, data.X),
-        1.0 / grid.Cs,
-        fit_intercept=model.fit_intercept,
-        tol=model.tol,
-        max_iter=model.max_iter,
-    )
-    scores = as_numpy(path.scores)
-    pairs = ((number, C) for number in members for C in range(grid.Cs.size))
-    for place, (number, C) in enumerate(pairs):
-        model._set_decision(members[number])
-        test = folds[number][1]
-        score = _judge(scorer, data, test, scores[test, place][:, None], model)
-        fine = bool(path.gaps[place] <= model.tol)
-        yield (number, C), _Result(score, int(path.n_iter[place]), fine)
+    folds: list[Fold],
+    labelled: Labelled,
+) -> list[Walk]:
+    """Fit and judge all pairs of a grid in every fold."""
+    known = plain_fits(grid, judge, data, folds, labelled)
+    work = partial(walk_fold, grid, judge, data)
+    return run(work, [(*fold, k) for fold, k in zip(folds, known, strict=True)])
 
 
 def _best_pair(scores: Array, Cs: Array, widths: Array) -> tuple[int, int]:
@@ -541,3 +474,57 @@ def _check_zones(zones: Any) -> list[Any]:
     if not listed or not len(zones):
         raise ValueError(f"zones must be a sequence of at least one zone; got {zones!r}.")
     return list(zones)
+
+
+# ----------------------------------------------------------------------------------------------
+# What the gate judges by
+# ----------------------------------------------------------------------------------------------
+
+
+def _free(labelled: Labelled) -> Labelled:
+    """Return rows without their costs."""
+    rows = labelled.held
+    return replace(labelled, priced=False, held=rows and replace(rows, costs=None))
+
+
+def _yardstick(plain: Grid, data: FoldedRows, labelled: Labelled) -> tuple[Yardstick, Array]:
+    """Return what held-out rows are judged by, and the costs of rows that have none."""
+    model = plain.model(0, 0)
+    model._set_decision(labelled)
+    costs = model._action_costs()
+    if data.costs is not None:
+        K, n = len(labelled.classes), data.y.shape[0]
+        undecided = np.broadcast_to(costs[:, K:], (n, K, costs.shape[1] - K))
+        costs = np.concatenate([data.costs, undecided], axis=2)
+    return Yardstick.of(labelled, data.y, data.weight, costs), model.cost_matrix_
+
+
+def _by_log_loss(
+    yardstick: Yardstick, model: Any, held: HeldOut, known: Array | None = None
+) -> Judged:
+    scores = scores_of(model, held, known)
+    return Judged(-yardstick.log_loss(held.rows, scores), scores)
+
+
+def _by_cost(yardstick: Yardstick, model: Any, held: HeldOut, known: Array | None = None) -> Judged:
+    scores = scores_of(model, held, known)
+    paid = yardstick.paid(held.rows, yardstick.decided(held.rows, scores))
+    return Judged(-yardstick.mean_cost(held.rows, paid), scores)
+
+
+def _held_out(walks: list[Walk], pair: tuple[int, int]) -> Array:
+    """Scores of held-out rows by one pair, fold after fold."""
+    return np.concatenate([walk.results[pair].judged.of_rows for walk in walks])
+
+
+def _cheapest(
+    yardstick: Yardstick, rows: Array, walks: list[Walk], widths: Array
+) -> tuple[int, int]:
+    """Zone and C of least cost; of several, the widest zone, then the C nearest to the middle."""
+    costs = np.empty((len(widths), len(_AROUND)))
+    for zone, C in np.ndindex(costs.shape):
+        decided = yardstick.decided(rows, _held_out(walks, (zone, C)))
+        costs[zone, C] = yardstick.mean_cost(rows, yardstick.paid(rows, decided))
+    middle = len(_AROUND) // 2
+    zone, C = min(least(costs), key=lambda pair: (-widths[pair[0]], abs(pair[1] - middle), pair[1]))
+    return int(zone), int(C)

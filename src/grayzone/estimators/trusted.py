@@ -12,6 +12,7 @@ _OWN = (
     "grayzone.estimators.sparse_minimax.SparseMinimaxProbabilityMachine",
     "grayzone.estimators.tight_bound.TightBoundLogisticRegression",
     "grayzone.estimators.tight_bound_classifier.TightBoundClassifier",
+    "grayzone.estimators.tight_bound_cv.TightBoundLogisticRegressionCV",
     "grayzone.estimators.truncated.TruncatedLogisticRegression",
     "grayzone.estimators.truncated_cv.TruncatedLogisticRegressionCV",
     "grayzone.metrics.scorer.CostScorer",

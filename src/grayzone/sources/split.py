@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,13 @@ def check_fraction(value: Any) -> None:
 
 
 def split_rows(
-    codes: Array, classes: Array, share: float, rng: np.random.RandomState
+    codes: Array, classes: Array, share: float, rng: np.random.RandomState, by_class: bool = True
 ) -> tuple[Array, Array]:
-    """Split rows by class into training and held-out ones, both in ascending order."""
+    """Split rows into training and held-out ones, both in ascending order.
+
+    There is at least one row of each class on either side. ``by_class`` the share is that of each
+    class; otherwise of all rows, of which those held out are then drawn independently.
+    """
     counts = np.bincount(codes, minlength=len(classes))
     if counts.min() < 2:
         raise ValueError(
@@ -32,31 +36,35 @@ def split_rows(
             f"{classes[int(np.argmin(counts))]!r} has {counts.min()}."
         )
     held_out = np.zeros(codes.size, dtype=bool)
+    if not by_class:
+        held_out[rng.permutation(codes.size)[: round(share * codes.size)]] = True
     for code, count in enumerate(counts):
-        # at least one row of each class on either side
-        n_out = min(max(round(share * count), 1), count - 1)
-        held_out[rng.permutation(np.flatnonzero(codes == code))[:n_out]] = True
+        own = np.flatnonzero(codes == code)
+        n_drawn = round(share * count) if by_class else int(held_out[own].sum())
+        n_out = min(max(n_drawn, 1), count - 1)
+        if by_class or n_out != n_drawn:
+            held_out[own] = False
+            held_out[rng.permutation(own)[:n_out]] = True
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
 def split(
-    labelled: Labelled, share: float, rng: np.random.RandomState
+    labelled: Labelled, share: float, rng: np.random.RandomState, by_class: bool = True
 ) -> tuple[Labelled, Labelled]:
     """Split rows into those to fit to and those held out, about a share of each class.
 
     There is at least one row of each class on either side. Of rows that are held the share is
-    exact; streamed rows are told apart by their numbers, without a list of them.
+    exact, of each class or of all rows; streamed rows are told apart by their numbers, without a
+    list of them.
     """
     if labelled.held is not None:
         codes = as_numpy(labelled.held.codes)
-        train, out = split_rows(codes, labelled.classes, share, rng)
+        train, out = split_rows(codes, labelled.classes, share, rng, by_class)
         return labelled.take(train), labelled.take(out)
     lots, counts, mass = draw_lots(labelled.plain, share, rng)
-    parts = (
-        replace(labelled, counts=counts[:, k], mass=mass[:, k], part=_Side(lots, bool(k)))
-        for k in (0, 1)
+    train_part, out_part = (
+        labelled.part_of(_Side(lots, bool(k)), counts[:, k], mass[:, k]) for k in (0, 1)
     )
-    train_part, out_part = parts
     return train_part, out_part
 
 

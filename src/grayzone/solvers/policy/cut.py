@@ -14,11 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from grayzone.decision.limits import Target, cut_at, cut_between, keeps, nothing_kept
+from grayzone.decision.limits import (
+    Target,
+    cut_at,
+    cut_between,
+    keeps,
+    nothing_kept,
+    place_between,
+)
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
+from grayzone.sources.split import split
 
 Array = Any
 
@@ -43,6 +51,11 @@ def cut_scores(labelled: Labelled, coef: Array, target: Target, *, fresh: bool) 
     ``coef`` has an intercept; rows that are ``fresh`` have not been seen by the fit. See
     :func:`grayzone.decision.limits.cut_at`.
     """
+    counting = fresh and target.error is not None
+    if counting and target.name == "min_precision" and labelled.held is None:
+        return cut_at(target, *_brought(labelled, coef), fresh)
+    if counting:
+        labelled = labelled.part_of(_one_each, labelled.counts, labelled.counts.astype(np.float64))
     rows = labelled.held
     if rows is not None:
         scores = rows.design().scores(moved(coef, rows.weight))[:, 0]
@@ -60,7 +73,24 @@ def cut_scores(labelled: Labelled, coef: Array, target: Target, *, fresh: bool) 
         groups = _Groups(*(np.r_[old[:wanting], new, old[wanting + 1 :]] for old, new in columns))
     if place is None:
         return nothing_kept(target)
-    return reader.cut(float(groups.top[place]) if place < groups.top.size else -np.inf)
+    edge = float(groups.top[place]) if place < groups.top.size else -np.inf
+    return reader.cut(edge, place_between(target, fresh))
+
+
+def _one_each(rows: Rows) -> Rows:
+    """Count rows, whatever they weigh."""
+    xp = array_namespace(rows.weight)
+    return rows.weighing(xp.astype(rows.weight > 0, xp.float64))
+
+
+def _brought(labelled: Labelled, coef: Array) -> tuple[Array, Array, Array]:
+    """Scores of streamed rows, whether they are positive, and weights; of many, a random part."""
+    if labelled.n_rows > _MOST_SCORES:
+        share = _MOST_SCORES / labelled.n_rows
+        labelled = split(labelled, share, np.random.RandomState(_MOST_SCORES))[1]
+    found = labelled.reduce(_Singles(coef, -np.inf, np.inf))["scores"]
+    scores, ups, downs = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return scores, ups > 0, ups + downs
 
 
 def _search(
@@ -107,10 +137,10 @@ class _Reader:
         counts, ups, downs = inside[:, full]
         return _Groups(edges[full + 1], edges[full], counts, ups, downs)
 
-    def cut(self, edge: float) -> float:
-        """Cut half way between the scores next to an edge, or just beyond all of them."""
+    def cut(self, edge: float, place: float) -> float:
+        """Cut between the scores next to an edge, or just beyond all of them."""
         sums = self.labelled.reduce(_Neighbours(self.coef, edge))
-        return cut_between(min(sums["above"]), max(sums["below"]))
+        return cut_between(min(sums["above"]), max(sums["below"]), place)
 
 
 def _edges(bottom: float, top: float) -> Array:

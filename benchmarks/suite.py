@@ -190,6 +190,13 @@ ENTRIES = (
         data=("covtype", *FIVE_SETS),
     ),
     Entry(
+        "example-costs",
+        "peers",
+        "benchmarks.peers.example_costs",
+        "Costs of each row beside empulse's cost-sensitive models",
+        data=("german_credit",),
+    ),
+    Entry(
         "tight-bound",
         "peers",
         "benchmarks.peers.tight_bound",

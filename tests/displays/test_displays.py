@@ -14,14 +14,26 @@ from sklearn.preprocessing import StandardScaler
 
 from grayzone import BayesDecisionClassifier
 from grayzone.decision import zone_around
-from grayzone.displays import CostCurveDisplay, RiskCoverageDisplay, ZoneReliabilityDisplay
-from grayzone.metrics import expected_cost, selective_risk, zone_calibration_error
+from grayzone.displays import (
+    CostCurveDisplay,
+    NetBenefitDisplay,
+    RiskCoverageDisplay,
+    ZoneReliabilityDisplay,
+)
+from grayzone.metrics import (
+    cost_curve,
+    expected_cost,
+    net_benefit,
+    net_benefit_curve,
+    selective_risk,
+    zone_calibration_error,
+)
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
-DISPLAYS = [CostCurveDisplay, ZoneReliabilityDisplay, RiskCoverageDisplay]
+DISPLAYS = [CostCurveDisplay, NetBenefitDisplay, ZoneReliabilityDisplay, RiskCoverageDisplay]
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +115,7 @@ def test_unfitted_estimators_are_refused(display, data):
         display.from_estimator(LogisticRegression(), *data)
 
 
-@pytest.mark.parametrize("display", [CostCurveDisplay, ZoneReliabilityDisplay])
+@pytest.mark.parametrize("display", [CostCurveDisplay, NetBenefitDisplay, ZoneReliabilityDisplay])
 def test_two_classes_are_needed(display):
     X, y = load_iris(return_X_y=True)
     clf = LogisticRegression(max_iter=500).fit(X, y)
@@ -190,6 +202,70 @@ def test_large_curves_do_not_search_for_the_best_place_of_the_legend(rows, place
     monkeypatch.setattr(ax, "legend", lambda **kwargs: asked.update(kwargs))
     CostCurveDisplay.from_predictions(rng.random(rows) < p, p, ax=ax)
     assert asked["loc"] == place
+
+
+def test_the_band_of_a_cost_curve_has_its_steps_and_its_colour(data, fitted):
+    X, y = data
+    asked = {"n_bootstrap": 50, "confidence": 0.9, "random_state": 0}
+    display = CostCurveDisplay.from_estimator(fitted, X, y, color="green", **asked)
+    curve = cost_curve(y, fitted.predict_proba(X), **asked)
+    np.testing.assert_array_equal(display.lower, curve.lower)
+    np.testing.assert_array_equal(display.upper, curve.upper)
+    assert "90 % band" in legend(display)
+    np.testing.assert_allclose(display.band_.get_facecolor()[0, :3], (0, 0.5, 0), atol=0.01)
+    corners = display.band_.get_paths()[0].vertices
+    assert set(corners[:, 1]) == {*curve.lower, *curve.upper}
+    assert CostCurveDisplay.from_estimator(fitted, X, y).band_ is None
+
+
+# ------------------------------------------------------------------------------------------
+
+
+def test_a_decision_curve_stands_beside_all_and_none(data):
+    X, y = data
+    clf = Zoned().fit(X, y)
+    display = NetBenefitDisplay.from_estimator(clf, X, y)
+    p = clf.predict_proba(X)
+    np.testing.assert_array_equal(display.line_.get_xdata(), np.arange(100) / 100)
+    for k in (0, 20, 77):
+        assert display.line_.get_ydata()[k] == net_benefit(y, p, threshold=k / 100)
+    share = y.mean()
+    np.testing.assert_allclose(display.all_line_.get_ydata()[[0, 50]], [share, 2 * share - 1])
+    np.testing.assert_array_equal(display.none_line_.get_ydata(), 0.0)
+    np.testing.assert_array_equal(display.threshold_line_.get_xdata(), 0.25)
+    assert legend(display) == ["all", "none", "threshold 0.25", "Zoned"]
+    low, high = display.ax_.get_ylim()
+    assert -0.2 * share < low < 0
+    assert share < high < 1.2 * share
+    second = NetBenefitDisplay.from_estimator(clf, X, y, name="two", ax=display.ax_)
+    assert legend(second) == ["all", "none", "threshold 0.25", "Zoned", "two"]
+    assert second.ax_.get_ylim() == (low, high)
+
+
+def test_a_decision_curve_passes_on_what_it_is_asked_for(data, fitted):
+    X, y = data
+    asked = {
+        "thresholds": [0.1, 0.5, 0.3],
+        "prevalence": 0.1,
+        "harm": 0.01,
+        "standardize": True,
+        "sample_weight": np.arange(len(y)) % 3,
+        "n_bootstrap": 30,
+        "confidence": 0.8,
+        "random_state": 0,
+    }
+    display = NetBenefitDisplay.from_estimator(fitted, X, y, **asked)
+    curve = net_benefit_curve(
+        y, fitted.predict_proba(X), **{**asked, "thresholds": [0.1, 0.3, 0.5]}
+    )
+    np.testing.assert_array_equal(display.thresholds, [0.1, 0.3, 0.5])
+    for name in ("net_benefit", "treat_all", "lower", "upper"):
+        np.testing.assert_array_equal(getattr(display, name), getattr(curve, name))
+    assert display.threshold_line_ is None
+    assert "80 % band" in legend(display)
+    assert "most that can be had" in display.ax_.get_ylabel()
+    alone = NetBenefitDisplay.from_predictions([0, 1], [0.2, 0.7], thresholds=[0.5], threshold=0.5)
+    alone.figure_.canvas.draw()
 
 
 # ------------------------------------------------------------------------------------------

@@ -487,6 +487,63 @@ def test_cost_curve_of_any_data(rows, false_positive, false_negative):
         assert cost_at(curve, t) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_band_of_a_cost_curve_is_that_of_a_mean(weighted):
+    """At each threshold it has the width that the standard error of the mean cost gives."""
+    rng = np.random.default_rng(0)
+    n = 3000  # more thresholds than are resampled: the others are interpolated
+    p = rng.random(n)
+    y = (rng.random(n) < p).astype(int)
+    weights = rng.integers(0, 3, size=n) if weighted else np.ones(n)
+    costs = {0: 1, 1: 4}
+    curve = cost_curve(
+        y, p, costs=costs, sample_weight=weights, n_bootstrap=1000, confidence=0.9, random_state=0
+    )
+    plain = cost_curve(y, p, costs=costs, sample_weight=weights)
+    assert plain.lower is None
+    assert plain.upper is None
+    np.testing.assert_array_equal(curve.mean_cost, plain.mean_cost)
+    for t in (0.0, 0.1, 0.2, 0.5, 0.9, 1.0):
+        k = np.searchsorted(curve.thresholds, t, side="left")
+        paid = np.where(p >= t, y == 0, 4 * (y == 1))
+        mean = np.average(paid, weights=weights)
+        error = np.sqrt(np.sum(weights**2 * (paid - mean) ** 2)) / weights.sum()
+        assert curve.upper[k] - curve.lower[k] == pytest.approx(2 * 1.645 * error, rel=0.12)
+        assert curve.lower[k] < curve.mean_cost[k] < curve.upper[k]
+
+
+def test_the_band_holds_the_mean_cost_of_the_population():
+    """In 95 % of samples: the share of positives varies, too, and the band knows it."""
+    rng = np.random.default_rng(0)
+    held = 0
+    for seed in range(200):
+        p = rng.random(300)
+        y = rng.random(300) < p
+        curve = cost_curve(
+            y, p, costs={False: 1, True: 4}, n_bootstrap=300, random_state=seed, pos_label=True
+        )
+        k = np.searchsorted(curve.thresholds, 0.2, side="left")
+        # E [1 - p] over p >= t, and 4 E p below
+        truth = (1 - 0.2) ** 2 / 2 + 4 * 0.2**2 / 2
+        held += curve.lower[k] <= truth <= curve.upper[k]
+    assert 0.91 <= held / 200 <= 0.99
+
+
+def test_bands_of_few_rows_and_of_ends():
+    curve = cost_curve([0, 1], [0.0, 1.0], n_bootstrap=50, random_state=0)
+    np.testing.assert_array_equal(curve.thresholds, [0.0, 1.0])
+    np.testing.assert_array_equal(curve.mean_cost, [0.5, 0.0])
+    np.testing.assert_array_equal(curve.lower, [0.0, 0.0])
+    np.testing.assert_array_equal(curve.upper, [1.0, 0.0])
+    again = cost_curve([0, 1], [0.25, 0.5], n_bootstrap=50, random_state=0)
+    assert len(again.lower) == len(again.upper) == len(again.thresholds) == 4
+    rows = [0, 1, 1], [0.2, 0.3, 0.7]
+    with pytest.raises(ValueError, match="confidence must be between 0 and 1; got 95"):
+        cost_curve(*rows, n_bootstrap=10, confidence=95)
+    with pytest.raises(ValueError, match="n_bootstrap must be 0, for no band, or at least 2"):
+        cost_curve(*rows, n_bootstrap=1)
+
+
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("costs", [None, "matrix", "balanced"])
 def test_risk_coverage_curve_is_what_bayes_decision_does(n_classes, costs):

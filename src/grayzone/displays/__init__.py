@@ -1,4 +1,4 @@
-"""Pictures of decisions: cost against threshold, reliability in the zone, risk against coverage.
+"""Pictures of decisions: cost and net benefit against the threshold, reliability, risk.
 
 For two features, the decisions themselves; for minimax machines, their bounds and the weights of
 the features. Each display follows scikit-learn's convention: `from_estimator` and, of numbers,
@@ -21,6 +21,7 @@ from grayzone.displays.bound_path import BoundPathDisplay
 from grayzone.displays.cost_curve import CostCurveDisplay
 from grayzone.displays.decision_region import DecisionRegionDisplay
 from grayzone.displays.feature_weights import FeatureWeightDisplay
+from grayzone.displays.net_benefit import NetBenefitDisplay
 from grayzone.displays.risk_coverage import RiskCoverageDisplay
 from grayzone.displays.zone_reliability import ZoneReliabilityDisplay
 
@@ -29,6 +30,7 @@ __all__ = [
     "CostCurveDisplay",
     "DecisionRegionDisplay",
     "FeatureWeightDisplay",
+    "NetBenefitDisplay",
     "RiskCoverageDisplay",
     "ZoneReliabilityDisplay",
 ]

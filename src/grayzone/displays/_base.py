@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from grayzone.decision.costs import Costs
+from grayzone.decision.costs import Costs, cost_matrix
+from grayzone.decision.ranges import has_range
 from grayzone.estimators.bayes import BayesDecisionClassifier
-from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.checks import Floats, as_numpy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
     from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
 
 Zone = tuple[float, float]
 
@@ -91,12 +95,30 @@ def axes_for(ax: Axes | None, caller: str) -> Axes:
     return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
-def shade(ax: Axes, zone: Zone | None) -> Any:
-    """Shade the gray zone, unless it is everything."""
+def shade(ax: Axes, zone: Zone | None, *, what: str = "gray zone", grey: str = "0.9") -> Any:
+    """Shade the gray zone, or other thresholds, unless it is everything."""
     if zone is None or zone == (0.0, 1.0):
         return None
-    label = once(ax, f"gray zone [{zone[0]:.3g}, {zone[1]:.3g}]")
-    return ax.axvspan(*zone, facecolor="0.9", edgecolor="none", zorder=0, label=label)
+    label = once(ax, f"{what} [{zone[0]:.3g}, {zone[1]:.3g}]")
+    return ax.axvspan(*zone, facecolor=grey, edgecolor="none", zorder=0, label=label)
+
+
+def draw_band(
+    ax: Axes,
+    line: Line2D,
+    lower: Floats | None,
+    upper: Floats | None,
+    confidence: float | None,
+) -> PolyCollection | None:
+    """Shade what lies between two curves, in the colour and with the steps of a third."""
+    if lower is None or upper is None:
+        return None
+    steps = {"steps-pre": "pre", "steps-mid": "mid", "steps-post": "post"}
+    step: Any = steps.get(line.get_drawstyle())
+    style: dict[str, Any] = {"color": line.get_color(), "alpha": 0.2, "linewidth": 0}
+    if confidence is not None:
+        style["label"] = once(ax, f"{100 * confidence:.3g} % band")
+    return ax.fill_between(np.asarray(line.get_xdata()), lower, upper, step=step, **style)
 
 
 def legend(ax: Axes) -> None:
@@ -154,5 +176,12 @@ def fitted_by_minimax(estimator: Any, attribute: str) -> Any:
 
 def fitted_costs(estimator: Any) -> Costs:
     """Return the costs an estimator decides by: worked out while fitting, or as given."""
-    costs = fitted(estimator, "cost_matrix_", None)
-    return fitted(estimator, "costs", None) if costs is None else costs
+    matrix, given = fitted(estimator, "cost_matrix_", None), fitted(estimator, "costs", None)
+    if matrix is None or not isinstance(given, Mapping):
+        return given if matrix is None else matrix
+    # a mapping may say more than the matrix: the ranges of which it is the middle
+    classes = as_numpy(estimator.classes_)
+    same = has_range(given, classes) and np.array_equal(
+        as_numpy(matrix), cost_matrix(given, classes)
+    )
+    return given if same else matrix

@@ -87,6 +87,7 @@ class RiskCoverageDisplay(Display):
         y: ArrayLike,
         *,
         costs: Costs = "auto",
+        example_costs: Any = None,
         reject_cost: Any = "auto",
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
@@ -106,6 +107,10 @@ class RiskCoverageDisplay(Display):
         costs : "auto", None, "balanced", mapping or array-like, default="auto"
             What errors cost; "auto" takes them from the estimator if it has any, None means that
             every error costs 1.
+        example_costs : array-like of shape (n_samples, n_classes, n_classes) or mapping, \
+                default=None
+            Costs of each row, in place of `costs`; as in
+            :func:`grayzone.metrics.risk_coverage_curve`.
         reject_cost : "auto", float or None, default="auto"
             Cost of staying undecided to mark; "auto" takes `reject_cost` of the estimator if that
             is a number.
@@ -127,10 +132,13 @@ class RiskCoverageDisplay(Display):
         if is_auto(reject_cost):
             found = fitted(estimator, "reject_cost", None)
             reject_cost = found if isinstance(found, Real) else None
+        if is_auto(costs):
+            costs = None if example_costs is not None else fitted_costs(estimator)
         return cls.from_predictions(
             y,
             estimator.predict_proba(X),
-            costs=fitted_costs(estimator) if is_auto(costs) else costs,
+            costs=costs,
+            example_costs=example_costs,
             reject_cost=reject_cost,
             sample_weight=sample_weight,
             labels=as_numpy(estimator.classes_),
@@ -146,6 +154,7 @@ class RiskCoverageDisplay(Display):
         y_proba: Array,
         *,
         costs: Costs = None,
+        example_costs: Any = None,
         reject_cost: float | None = None,
         sample_weight: ArrayLike | None = None,
         labels: ArrayLike | None = None,
@@ -163,6 +172,10 @@ class RiskCoverageDisplay(Display):
             Class probabilities, or the probability of the positive class.
         costs : None, "balanced", mapping or array-like, default=None
             What errors cost; None means that every error costs 1.
+        example_costs : array-like of shape (n_samples, n_classes, n_classes) or mapping, \
+                default=None
+            Costs of each row, in place of `costs`; as in
+            :func:`grayzone.metrics.risk_coverage_curve`.
         reject_cost : float, default=None
             Cost of staying undecided to mark on the curve.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -183,7 +196,12 @@ class RiskCoverageDisplay(Display):
         """
         cls._begin("from_predictions")
         curve = risk_coverage_curve(
-            y_true, y_proba, costs=costs, sample_weight=sample_weight, labels=labels
+            y_true,
+            y_proba,
+            costs=costs,
+            example_costs=example_costs,
+            sample_weight=sample_weight,
+            labels=labels,
         )
         display = cls(
             coverage=curve.coverage,

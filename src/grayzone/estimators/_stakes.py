@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
+from grayzone.decision import adjust_prior
 from grayzone.decision.costs import check_unit
 from grayzone.decision.example_costs import row_cuts, row_stakes, row_thresholds
 from grayzone.decision.zones import row_floors
@@ -92,16 +93,23 @@ def reach_of(model: Any) -> tuple[float, float] | None:
     return reach if isinstance(reach, tuple) else None
 
 
-def warn_beyond_reach(model: Any, matrices: Array) -> None:
-    """Warn where costs of rows put thresholds beyond all zones that a model was fitted for."""
+def warn_beyond_reach(model: Any, matrices: Array, shares: tuple[Any, Any] | None = None) -> None:
+    """Warn where costs of rows put thresholds beyond all zones that a model was fitted for.
+
+    ``shares`` are those of the classes where decisions are made, and those of the fit, where these
+    are others.
+    """
     reach = reach_of(model)
     if reach is None:
         return
     thresholds = as_numpy(row_thresholds(matrices))
+    thresholds = thresholds[~np.isnan(thresholds)]
+    if shares is not None:
+        thresholds = adjust_prior(thresholds, *shares)
     n_beyond = int(np.count_nonzero((thresholds < reach[0]) | (thresholds > reach[1])))
     if n_beyond:
         warnings.warn(
-            f"The costs of {n_beyond} of {len(thresholds)} rows put their thresholds outside the "
+            f"The costs of {n_beyond} of {matrices.shape[0]} rows put their thresholds outside the "
             f"zone ({reach[0]:.3g}, {reach[1]:.3g}) that the model was fitted for, where its "
             "probabilities only say that they are beyond it. Fit it with such costs, with a wider "
             "zone, or with zone=None.",

@@ -15,11 +15,13 @@ from grayzone.decision import (
     adjust_prior,
     bayes_decision,
     class_prior,
+    cost_matrices,
     cost_matrix,
 )
 from grayzone.decision.costs import Costs, has_threshold, threshold_of
 from grayzone.decision.priors import class_shares
 from grayzone.decision.rules import cuts_between_actions
+from grayzone.estimators._stakes import reach_of, warn_beyond_reach
 from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._wrapper import DecidingWrapper
 from grayzone.estimators.facts import unwrapped
@@ -126,6 +128,12 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
     ... )
     >>> int((today.fit(X, y).predict(X) == 0).sum()), int((clf.predict(X) == 0).sum())
     (200, 246)
+
+    Costs of each row, such as the amount of a loan, decide in place of the others:
+
+    >>> rows = clf.predict(X, example_costs={0: X[:, 3], 1: 100.0})
+    >>> int((rows == 0).sum())
+    227
     """
 
     def __init__(
@@ -199,8 +207,8 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
 
     def _warn_beyond_zone(self) -> None:
         """Warn where decisions rest on probabilities that a zoned classifier has not fitted."""
-        zone = getattr(unwrapped(self.estimator_)[0], "zone_", None)
-        if len(self._costs) > 2 or not isinstance(zone, tuple):
+        zone = reach_of(unwrapped(self.estimator_)[0])
+        if len(self._costs) > 2 or zone is None:
             return
         cuts = cuts_between_actions(self._costs, self._reject_costs)
         if self._priors is not None:
@@ -216,13 +224,18 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
                 stacklevel=4,
             )
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, example_costs: Any = None) -> NDArray[Any]:
         """Return the action of smallest expected cost for each row.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Data, as the wrapped classifier takes it.
+        example_costs : array-like of shape (n_samples, n_classes, n_classes) or mapping, \
+                default=None
+            What decisions about these rows cost, in place of `costs`: ``cost[row, true,
+            predicted]``, or ``{label: cost of misclassifying each row if it has that label}``. What
+            staying undecided costs remains `reject_cost`.
 
         Returns
         -------
@@ -230,16 +243,19 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
             Class labels or the label of "undecided".
         """
         proba = self._proba(X, caller="predict")
-        chosen = bayes_decision(proba, self._costs, reject_cost=self._reject_costs)
-        return self._labels(chosen)
+        costs = self._costs_for(proba, example_costs)
+        return self._labels(bayes_decision(proba, costs, reject_cost=self._reject_costs))
 
-    def expected_costs(self, X: Any) -> Numbers:
+    def expected_costs(self, X: Any, example_costs: Any = None) -> Numbers:
         """Return the expected cost of every action for each row.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Data, as the wrapped classifier takes it.
+        example_costs : array-like of shape (n_samples, n_classes, n_classes) or mapping, \
+                default=None
+            Costs of these rows, in place of `costs`; as in `predict`.
 
         Returns
         -------
@@ -247,7 +263,19 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
             Expected costs, one column for each of `actions_`.
         """
         proba = self._proba(X, caller="expected_costs")
-        return action_costs(proba, self._costs, reject_cost=self._reject_costs)
+        costs = self._costs_for(proba, example_costs)
+        return action_costs(proba, costs, reject_cost=self._reject_costs)
+
+    def _costs_for(self, proba: Any, example_costs: Any) -> Any:
+        """Return the costs of rows with these probabilities, or those that all rows share."""
+        if example_costs is None:
+            return self._costs
+        classes = as_numpy(self.classes_)
+        matrices = cost_matrices(example_costs, classes, proba.shape[0], some_stake=False)
+        if len(classes) == 2:
+            shares = None if self._priors is None else (self._priors[1], self._priors[0])
+            warn_beyond_reach(unwrapped(self.estimator_)[0], matrices, shares)
+        return matrices
 
     def _proba(self, X: Any, *, caller: str) -> Any:
         proba = super()._proba(X, caller=caller)

@@ -17,7 +17,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from grayzone.decision.costs import cost_matrix
+from grayzone.decision import cost_matrices, cost_matrix
+from grayzone.decision.costs import stakes
+from grayzone.decision.example_costs import errors_of_rows
 from grayzone.estimators._base import checked_scores, labels_at, rows_of
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
@@ -39,6 +41,7 @@ from grayzone.solvers.kernel.choose import check_kernel_matrix
 from grayzone.solvers.kernel.features import indefinite, pivoted_factor
 from grayzone.solvers.minimax.direction import Direction, Frontier, bound_of
 from grayzone.solvers.minimax.held_out import check_folds, held_out_folds, score_bounds
+from grayzone.solvers.minimax.row_cuts import cheapest_cuts
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.open import check_same_place, open_rows, refuse_blocks, validated
 
@@ -64,6 +67,10 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
     intercept_: Floats
     dual_coef_: Floats
     n_features_in_: int
+    # distance of the threshold from the mean of class x, that of the means being 1; standard
+    # deviations of the classes y and x along the direction; and their shares of the rows
+    _spread: tuple[float, float, float]
+    _class_shares: tuple[float, float]
 
     def _scores(self, X: Array) -> Array:
         raise NotImplementedError
@@ -100,13 +107,19 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         return self._scored(X, "decision_function")
 
     @lazily
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, example_costs: Any = None) -> NDArray[Any]:
         """Decide by the sign of the scores.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Data.
+        example_costs : array-like of shape (n_samples, 2, 2) or mapping, default=None
+            What decisions about these rows cost: ``cost[row, true, predicted]``, or ``{label: cost
+            of misclassifying each row if it has that label}``. Each row then has, between the means
+            of the classes, the threshold of least expected cost in the worst case, by the classes'
+            moments and shares in the training data; where its costs are in the ratio of ``costs``
+            that is the machine's own. Rows that have nothing at stake are decided by that, too.
 
         Returns
         -------
@@ -114,8 +127,45 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
             Labels.
         """
         scores = self._scored(X, "predict")
-        xp = array_namespace(scores)
-        return labels_at(self.classes_, xp.astype(scores > 0.0, xp.int64))
+        xp, cuts = array_namespace(scores), 0.0
+        if example_costs is not None:
+            cuts = moved(self._row_cuts(example_costs, scores.shape[0]), scores)
+        return labels_at(self.classes_, xp.astype(scores > cuts, xp.int64))
+
+    def _row_cuts(self, example_costs: Any, n_rows: int) -> Floats:
+        """Return the scores from which on rows with such costs are decided for class x."""
+        if getattr(self, "required_bound", None) is not None:
+            raise ValueError(
+                "example_costs move the threshold, and required_bound=... sets it: this machine "
+                "takes no costs of rows."
+            )
+        classes = as_numpy(self.classes_)
+        matrices = cost_matrices(example_costs, classes, n_rows, some_stake=False)
+        extra = np.stack([as_numpy(part) for part in errors_of_rows(matrices)])  # of y and x
+        backwards = np.all(extra <= 0.0, axis=0) & np.any(extra < 0.0, axis=0)
+        if np.any(backwards):
+            raise ValueError(
+                "example_costs must make errors dearer than right decisions for one class at "
+                f"least; those of row {int(np.argmax(backwards))} do not."
+            )
+        cuts = np.zeros(n_rows)
+        cuts[(extra[0] > 0.0) & (extra[1] <= 0.0)] = np.inf  # class x is never worth it
+        cuts[(extra[1] > 0.0) & (extra[0] <= 0.0)] = -np.inf
+        free = np.all(extra > 0.0, axis=0) & ~self._as_fitted(extra)
+        prices = np.asarray(self._class_shares)[:, None] * extra[:, free]
+        reach, *deviations = self._spread
+        if self.accuracy_bound_ == 0.0:  # no direction: the dearer class is decided for
+            cuts[free] = np.where(prices[1] > prices[0], -np.inf, np.inf)
+        elif max(deviations) > 0.0:
+            cuts[free] = cheapest_cuts(*prices, *deviations) - (1.0 - reach)
+        return cuts
+
+    def _as_fitted(self, extra: Floats) -> NDArray[np.bool_]:
+        """Whether costs of rows are in the ratio of those that the machine was fitted with."""
+        if getattr(self, "costs", None) is None:
+            return np.zeros(extra.shape[1], dtype=bool)
+        own = stakes(as_numpy(self.cost_matrix_))
+        return np.isclose(extra[1] * own[0], extra[0] * own[1], rtol=1e-12, atol=0.0)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -470,6 +520,9 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         self.class_bounds_ = moved(np.array(direction.bounds), like)
         self.accuracy_bound_ = float(min(direction.bounds))
         self.kkt_residual_ = direction.residual
+        s_y, s_x = direction.deviations
+        self._spread = (direction.reach, float(s_y), float(s_x))
+        self._class_shares = (float(labelled.prior[0]), float(labelled.prior[1]))
         self.intercept_ = moved(np.array([-solution.threshold]), like)
         self.cost_matrix_ = moved(self.cost_matrix_, like)
         if labelled.classes.dtype.kind in "biuf":

@@ -13,13 +13,13 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from grayzone.decision import cost_matrix
+from grayzone.decision import cost_matrices, cost_matrix, row_thresholds
 from grayzone.decision.confidence import precise_thresholds
 from grayzone.decision.costs import Costs, threshold_of
 from grayzone.decision.limits import Target, check_share, cut_at, cut_between, none_kept
 from grayzone.estimators._base import rows_of
 from grayzone.estimators._wrapper import DecidingWrapper
-from grayzone.numerics.backend import is_single
+from grayzone.numerics.backend import is_single, moved
 from grayzone.numerics.checks import (
     all_or_nothing,
     as_labels,
@@ -315,13 +315,19 @@ class RateLimitClassifier(DecidingWrapper):
             return responses if self._positive == 1 else -responses
         return responses[:, self._positive]
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, example_costs: Any = None) -> NDArray[Any]:
         """Decide for the positive class where the score reaches the threshold.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Data, as the wrapped classifier takes it.
+        example_costs : array-like of shape (n_samples, 2, 2) or mapping, default=None
+            What decisions about these rows cost, of two classes: ``cost[row, true, predicted]``, or
+            ``{label: cost of misclassifying each row if it has that label}``. Each row then has the
+            threshold of its costs, or the end of `threshold_range_` that is nearest to it:
+            decisions lie between those of the two ends, and keep a false positive rate and a recall
+            as these do. A precision is kept by no such rule, and costs beside it are refused.
 
         Returns
         -------
@@ -329,6 +335,8 @@ class RateLimitClassifier(DecidingWrapper):
             Class labels; other rows of more than two classes get the most probable of the others.
         """
         check_is_fitted(self)
+        if example_costs is not None:
+            return self._decided_by_rows(X, example_costs)
         responses = self._responses(X, "predict")
         xp, k = array_namespace(responses), self._positive
         # in double precision, as when the threshold was set: it may lie close to a score
@@ -339,6 +347,29 @@ class RateLimitClassifier(DecidingWrapper):
         left = xp.argmax(others, axis=1)
         left = xp.where(left >= k, left + 1, left)
         return self._labels(xp.where(reached, xp.full_like(left, k), left))
+
+    def _decided_by_rows(self, X: Any, example_costs: Any) -> NDArray[Any]:
+        """Decide by the costs of each row, as far as the limits allow."""
+        classes, k = as_numpy(self.classes_), self._positive
+        if self.min_precision is not None:
+            raise ValueError(
+                "example_costs cannot be kept beside min_precision: what share of the rows decided "
+                "for is positive depends on all their thresholds together."
+            )
+        if len(classes) != 2 or not hasattr(self.estimator_, "predict_proba"):
+            raise ValueError(
+                "example_costs are for classifiers of two classes with predict_proba: costs imply "
+                "thresholds on a probability."
+            )
+        scores = self._scores(self._responses(X, "predict"))
+        matrices = cost_matrices(example_costs, classes, scores.shape[0], some_stake=False)
+        own = as_numpy(row_thresholds(matrices))
+        own = np.where(np.isnan(own), self.threshold_, own if k == 1 else 1.0 - own)
+        xp = array_namespace(scores)
+        reached = xp.astype(scores, xp.float64) >= moved(
+            np.clip(own, *self.threshold_range_), scores
+        )
+        return self._labels(xp.astype(reached if k == 1 else ~reached, xp.int64))
 
 
 def _in_double(X: Any) -> Any:

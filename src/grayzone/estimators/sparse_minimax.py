@@ -207,6 +207,8 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
                 if report is not None and report(greedy.attributes, accuracy_bound=path[-1]):
                     break
         self._expose(greedy, path)
+        self._spread = greedy.spread()
+        self._class_shares = (float(labelled.prior[0]), float(labelled.prior[1]))
         return self
 
     def _check_parameters(self) -> None:
@@ -393,6 +395,12 @@ class _Greedy:
             "intercept_": np.array([self.intercept]),
         }
 
+    def spread(self) -> tuple[float, float, float]:
+        """Return the distance of the threshold from the mean of class x, and the deviations."""
+        if not self.centres:
+            return 0.0, 0.0, 0.0
+        return self._reach, self._last.s_y, self._last.s_x
+
     def scores_along(self, X: Array, n_bases: int) -> Array:
         """Scores of other rows after each basis, (n_bases, n); if it ends early the last stay."""
         X = X.astype(np.float64, copy=False)
@@ -407,8 +415,8 @@ class _Greedy:
         plane = best.plane
         after = plane.first * self.scores + plane.second * best.values
         # b = a'x - s_x / m: as many standard deviations from either mean
-        share = plane.s_x / plane.m if plane.m > 0.0 else 0.5
-        self._last, self._shift = plane, float(self.shares[0] @ after) - share
+        self._reach = plane.s_x / plane.m if plane.m > 0.0 else 0.5
+        self._last, self._shift = plane, float(self.shares[0] @ after) - self._reach
         self.scores = after - self._shift
         self.coefs = [plane.first * c for c in self.coefs] + [plane.second]
         self.intercept = plane.first * self.intercept - self._shift

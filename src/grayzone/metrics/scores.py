@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.metrics import make_scorer
 
 from grayzone.decision import reject_costs
 from grayzone.decision.costs import Costs
@@ -20,8 +19,13 @@ from grayzone.metrics.curves import (
     calibration_error,
     reliability_bins,
 )
-from grayzone.metrics.truth import Truth, read_binary, read_decisions, read_probabilities
-from grayzone.numerics.checks import Array, Floats, as_amounts
+from grayzone.metrics.truth import (
+    naming,
+    read_binary,
+    read_decisions,
+    read_probabilities,
+)
+from grayzone.numerics.checks import Array, Floats
 
 
 class SelectiveRisk(NamedTuple):
@@ -44,7 +48,7 @@ def expected_cost(
     y_pred: ArrayLike,
     *,
     costs: Costs = None,
-    example_costs: ArrayLike | None = None,
+    example_costs: Any = None,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     reject_cost: Any = None,
@@ -70,9 +74,11 @@ def expected_cost(
         ``1 / (n_classes * frequency of k in y_true)``: the mean is the error rate averaged over
         the classes of `y_true`), a mapping ``{label: cost of misclassifying it}``, or an array
         ``cost[true, predicted]`` in the order of `labels`.
-    example_costs : array-like of shape (n_samples, n_classes), default=None
-        Costs that differ from row to row, in place of `costs`: the cost of predicting each of
-        `labels`, right or wrong, for that row.
+    example_costs : array-like or mapping, default=None
+        Costs that differ from row to row, in place of `costs`: an array
+        ``cost[row, true, predicted]`` of shape (n_samples, n_classes, n_classes), a mapping
+        ``{label: cost of misclassifying each row if it has that label}``, or, of shape (n_samples,
+        n_classes), the cost of predicting each of `labels`, right or wrong, for that row.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
     labels : array-like of shape (n_classes,), default=None
@@ -95,6 +101,7 @@ def expected_cost(
     --------
     make_cost_scorer : The same as a scorer for model selection.
     selective_risk : Cost and share of decided rows apart.
+    savings_score : The share of the cost of a constant decision that is saved.
 
     Examples
     --------
@@ -103,73 +110,98 @@ def expected_cost(
     1.25
     >>> expected_cost([0, 0, 1, 1], [0, 1, 1, -1], costs={0: 1.0, 1: 4.0}, reject_cost=0.5)
     0.375
+
+    A loan that goes bad costs its amount, one that is refused its margin:
+
+    >>> amounts, margins = [500.0, 80.0, 200.0], [20.0, 4.0, 9.0]
+    >>> rows = {"bad": amounts, "good": margins}
+    >>> expected_cost(["bad", "good", "good"], ["bad", "bad", "good"], example_costs=rows)
+    1.3333333333333333
     """
-    if costs is not None and example_costs is not None:
-        raise ValueError("Give either costs or example_costs, not both.")
-    truth, chosen, decided = read_decisions(
-        y_true, y_pred, sample_weight, labels, costs, undecided_label, reject_cost
+    bill = _bill(
+        y_true,
+        y_pred,
+        costs,
+        example_costs,
+        sample_weight,
+        labels,
+        reject_cost,
+        undecided_label,
     )
-    if example_costs is None:
-        paid = truth.matrix_of(costs)[truth.codes, chosen]
-    else:
-        paid = _example_costs(example_costs, truth)[np.arange(len(chosen)), chosen]
-    if not np.all(decided):
-        if reject_cost is None:
-            raise ValueError(
-                f"y_pred leaves {np.sum(~decided)} rows undecided; give reject_cost, what "
-                "such a row costs (or, if the label of these rows is a class, name all classes "
-                "in labels)."
-            )
-        paid = np.where(decided, paid, reject_costs(reject_cost, truth.labels)[truth.codes])
-    total = float(truth.weights @ paid)
-    return total / float(truth.weights.sum()) if normalize else total
+    total = float(bill.weights @ bill.paid)
+    return total / float(bill.weights.sum()) if normalize else total
 
 
-def make_cost_scorer(
-    costs: Costs = None,
+def savings_score(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    costs: Costs = None,
+    example_costs: Any = None,
+    sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     reject_cost: Any = None,
     undecided_label: Any = "auto",
-) -> Callable[..., float]:
-    """Make a scorer of the mean cost of decisions, for model selection.
+) -> float:
+    r"""Return the share of the cost of the cheapest constant decision that decisions save.
+
+    .. math:: 1 - \frac{\sum_i w_i \, c_i(\hat y_i)}{\min_j \sum_i w_i \, c_i(j)},
+
+    with :math:`c_i(j)` what the decision :math:`j` costs for row :math:`i`: what Bahnsen et al.
+    [1]_ call savings.
 
     Parameters
     ----------
+    y_true : array-like of shape (n_samples,)
+        True labels.
+    y_pred : array-like of shape (n_samples,)
+        Predicted labels, `undecided_label` where no decision was taken.
     costs : None, "balanced", mapping or array-like of shape (n_classes, n_classes), default=None
         As in :func:`expected_cost`.
+    example_costs : array-like or mapping, default=None
+        Costs of each row, in place of `costs`; as in :func:`expected_cost`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row.
     labels : array-like of shape (n_classes,), default=None
-        The classes, in the order of an array of costs; needed if a fold may lack one of them.
+        The classes, in the order of the costs; as in :func:`expected_cost`.
     reject_cost : float, mapping or array-like of shape (n_classes,), default=None
-        Cost of a row left undecided; needed if the estimator leaves rows undecided.
+        Cost of a row left undecided, for all or for each true class.
     undecided_label : "auto", str or number, default="auto"
-        Label of undecided rows.
+        Label of undecided rows in `y_pred`.
 
     Returns
     -------
-    scorer : callable
-        ``scorer(estimator, X, y, sample_weight=None)``: the *negative* mean cost of
-        ``estimator.predict(X)``, so that greater is better.
+    savings : float
+        1 where nothing is paid, 0 where as much as for the constant decision that is cheapest for
+        these rows, negative beyond. NaN, with a warning, where that costs nothing.
+
+    References
+    ----------
+    .. [1] A. C. Bahnsen, D. Aouada and B. Ottersten (2014). Example-dependent cost-sensitive
+       logistic regression for credit scoring. ICMLA.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.model_selection import cross_val_score
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> from grayzone.metrics import make_cost_scorer
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> scores = cross_val_score(GaussianNB(), X, y, scoring=make_cost_scorer({0: 5.0, 1: 1.0}))
-    >>> float(scores.mean().round(2))
-    -0.24
+    >>> from grayzone.metrics import savings_score
+    >>> rows = {"bad": [500.0, 80.0, 200.0], "good": [20.0, 4.0, 9.0]}
+    >>> round(savings_score(["bad", "good", "good"], ["bad", "bad", "good"], example_costs=rows), 3)
+    0.692
     """
-    return make_scorer(
-        expected_cost,
-        greater_is_better=False,
-        costs=costs,
-        labels=labels,
-        reject_cost=reject_cost,
-        undecided_label=undecided_label,
+    bill = _bill(
+        y_true,
+        y_pred,
+        costs,
+        example_costs,
+        sample_weight,
+        labels,
+        reject_cost,
+        undecided_label,
     )
+    constant = float(np.min(bill.weights @ bill.prices))
+    if constant == 0.0:
+        _warn_undefined("A constant decision costs nothing: savings are undefined and set to NaN.")
+        return math.nan
+    return 1.0 - float(bill.weights @ bill.paid) / constant
 
 
 def selective_risk(
@@ -180,6 +212,7 @@ def selective_risk(
     costs: Costs = None,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
+    example_costs: Any = None,
 ) -> SelectiveRisk:
     """Return the mean cost of the rows that were decided, and their share.
 
@@ -198,6 +231,8 @@ def selective_risk(
         Weight of each row.
     labels : array-like of shape (n_classes,), default=None
         The classes, in the order of the costs; as in :func:`expected_cost`.
+    example_costs : array-like or mapping, default=None
+        Costs of each row, in place of `costs`; as in :func:`expected_cost`.
 
     Returns
     -------
@@ -215,10 +250,11 @@ def selective_risk(
     >>> selective_risk([0, 0, 1, 1], [0, -1, 1, 0])
     SelectiveRisk(risk=0.3333333333333333, coverage=0.75)
     """
+    named = naming(costs, example_costs)
     truth, chosen, decided = read_decisions(
-        y_true, y_pred, sample_weight, labels, costs, undecided_label, reject_cost=None
+        y_true, y_pred, sample_weight, labels, named, undecided_label, reject_cost=None
     )
-    paid = truth.matrix_of(costs)[truth.codes, chosen]
+    paid = truth.prices(costs, example_costs)[np.arange(len(chosen)), chosen]
     mass = truth.weights * decided
     if not np.any(mass):
         _warn_undefined("No row was decided: the risk is undefined and set to NaN.")
@@ -364,15 +400,39 @@ def zone_calibration_error(
     return calibration_error(bins)
 
 
-def _example_costs(example_costs: Any, truth: Truth) -> Floats:
-    offered = as_amounts(example_costs, "example_costs")
-    expected = len(truth.codes), len(truth.labels)
-    if offered.shape != expected:
-        raise ValueError(
-            f"example_costs has shape {offered.shape}; expected {expected}, the cost of "
-            f"predicting each of the labels {truth.labels.tolist()} for each row."
-        )
-    return offered
+class _Bill(NamedTuple):
+    """What decisions cost."""
+
+    weights: Floats
+    prices: Floats  # (n, K): of each decision, the true class being what it is
+    paid: Floats  # (n,): of the one that was taken
+
+
+def _bill(
+    y_true: Any,
+    y_pred: Any,
+    costs: Costs,
+    example_costs: Any,
+    sample_weight: Any,
+    labels: Any,
+    reject_cost: Any,
+    undecided_label: Any,
+) -> _Bill:
+    named = naming(costs, example_costs)
+    truth, chosen, decided = read_decisions(
+        y_true, y_pred, sample_weight, labels, named, undecided_label, reject_cost
+    )
+    prices = truth.prices(costs, example_costs)
+    paid = prices[np.arange(len(chosen)), chosen]
+    if not np.all(decided):
+        if reject_cost is None:
+            raise ValueError(
+                f"y_pred leaves {np.sum(~decided)} rows undecided; give reject_cost, what "
+                "such a row costs (or, if the label of these rows is a class, name all classes "
+                "in labels)."
+            )
+        paid = np.where(decided, paid, reject_costs(reject_cost, truth.labels)[truth.codes])
+    return _Bill(truth.weights, prices, paid)
 
 
 def _caps(zone: Any, labels: NDArray[Any]) -> Floats:

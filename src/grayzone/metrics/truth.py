@@ -13,11 +13,13 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
+from grayzone.decision import cost_matrices
 from grayzone.decision.costs import Costs, balanced_costs, cost_matrix, error_costs
 from grayzone.decision.rules import undecided_value
 from grayzone.numerics.checks import (
     Array,
     Floats,
+    as_amounts,
     as_labels,
     as_numpy,
     as_probabilities,
@@ -54,6 +56,32 @@ class Truth:
         class_costs = np.zeros(len(prior))
         class_costs[occurs] = balanced_costs(self.labels[occurs], prior[occurs])
         return error_costs(class_costs)
+
+    def row_matrices(self, example_costs: Any, *, some_stake: bool = False) -> Floats:
+        """Return ``cost[row, true, predicted]``; something must be at stake, if that is asked."""
+        rows = len(self.codes)
+        return as_numpy(cost_matrices(example_costs, self.labels, rows, some_stake=some_stake))
+
+    def prices(self, costs: Costs, example_costs: Any = None) -> Floats:
+        """Return what each decision costs for each row, its true class being what it is.
+
+        Costs of rows may be such prices themselves, beside the forms of `row_matrices`.
+        """
+        if example_costs is None:
+            return self.matrix_of(costs)[self.codes]
+        rows, n_classes = len(self.codes), len(self.labels)
+        if not isinstance(example_costs, Mapping):
+            offered = as_amounts(example_costs, "example_costs")
+            if offered.shape == (rows, n_classes):
+                return offered
+            if offered.ndim == 2:
+                raise ValueError(
+                    f"example_costs has shape {offered.shape}; expected {(rows, n_classes)}, the "
+                    f"cost of predicting each of the labels {self.labels.tolist()} for each row, "
+                    f"or {(rows, n_classes, n_classes)}, cost[row, true, predicted]."
+                )
+            example_costs = offered
+        return self.row_matrices(example_costs)[np.arange(rows), self.codes]
 
 
 def read_decisions(
@@ -109,6 +137,13 @@ def read_binary(
     true = _true_labels(y_true, proba.shape[0], "y_proba")
     labels = _two_labels(_known_labels(true, None, costs), pos_label)
     return _truth(true, labels, sample_weight), as_numpy(proba[:, 1]).astype(np.float64)
+
+
+def naming(costs: Costs, example_costs: Any) -> Costs:
+    """Return the costs that name classes, of those of all rows and of each; not both are given."""
+    if costs is not None and example_costs is not None:
+        raise ValueError("Give either costs or example_costs, not both.")
+    return example_costs if isinstance(example_costs, Mapping) else costs
 
 
 def _truth(true: NDArray[Any], labels: NDArray[Any], sample_weight: Any) -> Truth:

@@ -157,7 +157,7 @@ def refit(
     if not start.shape[1]:
         return look(Point(criterion, start))
     if criterion.has_kinks:
-        return _with_kinks(look, criterion, start)
+        return _with_kinks(look, criterion, start, above)
     here, xp = look(Point(criterion, start)), array_namespace(start)
     for _ in range(MAX_STEPS):
         change = xp.reshape(-here.solve(xp.reshape(here.gradient, (-1,))), start.shape)
@@ -174,9 +174,12 @@ def refit(
     return here
 
 
-def _with_kinks(look: Reading, criterion: Criterion, start: Array) -> Fitted:
+def _with_kinks(look: Reading, criterion: Criterion, start: Array, above: float) -> Fitted | None:
     """Minimise where losses have kinks; the start stays where that did not lead below it."""
-    coef, multipliers, gap = minimise_with_kinks(look.spanned, criterion, start)
+    coef, multipliers, reached = minimise_with_kinks(look.spanned, criterion, start, above)
+    if reached.primal - reached.gap > above:
+        return None
+    gap = reached.relative
     found = replace(look(Point(criterion, coef, multipliers)), known_gap=gap)
     if gap <= MOST_SILENT:
         return found

@@ -31,6 +31,9 @@ Array = Any
 
 SATURATED, HINGE, LOGARITHMIC = 0, 1, 2
 _MAX_NEWTON = 500
+_HOVERING = 15  # full steps that come no nearer to each other: rounding leaves no more
+_NEAR = 1e-6  # change of multipliers by such steps, that of an equilibrium nevertheless
+_LOST = 3  # partitions in a row for which no equilibrium is found
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class _Partition:
     alpha: Array
     gamma: float
     barred: frozenset[int] = frozenset()  # rows that joined and left again without any progress
+    lost: int = 0  # partitions since the last one for which an equilibrium was found
 
 
 class ActiveSet:
@@ -70,7 +74,8 @@ class ActiveSet:
 
     def step(self, problem: Problem, state: State, tol: float) -> State:
         """Solve (14) for the partition, then let the worst violator of I_0 join it."""
-        part = _equilibrium(problem, state.memory)
+        part, found = _equilibrium(problem, state.memory)
+        part = replace(part, lost=0 if found else part.lost + 1)
         moved = float(np.max(np.abs(part.alpha - state.memory.alpha), initial=0.0))
         if moved > 1e-14:
             part = replace(part, barred=frozenset())
@@ -78,7 +83,7 @@ class ActiveSet:
         violation = np.where(part.kind == SATURATED, settled.u - problem.loss.floor, -np.inf)
         violation[list(part.barred)] = -np.inf
         worst = int(np.argmax(violation))
-        if not violation[worst] > 1e-12:
+        if part.lost >= _LOST or not violation[worst] > 1e-12:
             return replace(settled, stalled=True)
         kind = part.kind.copy()
         kind[worst] = HINGE
@@ -97,11 +102,16 @@ def _state(problem: Problem, part: _Partition) -> State:
     return State(coef, scores, margins.margin(scores), part.alpha, memory=part)
 
 
-def _equilibrium(problem: Problem, part: _Partition) -> _Partition:
-    """Newton steps (16) for the partition, moving one row at a time as §4.2.5 says."""
+def _equilibrium(problem: Problem, part: _Partition) -> tuple[_Partition, bool]:
+    """Newton steps (16) for the partition, moving one row at a time as §4.2.5 says.
+
+    Also gives whether they came to an end; there is none where rounding errors move rows to and
+    fro, or multipliers.
+    """
+    still, least, hovering = 0, np.inf, 0
     for _ in range(_MAX_NEWTON):
         if not np.any(part.kind):
-            return part
+            return part, True
         active = np.flatnonzero(part.kind)
         old = part.alpha[active]
         new, gamma = _newton_step(problem, part, active)
@@ -109,13 +119,22 @@ def _equilibrium(problem: Problem, part: _Partition) -> _Partition:
         alpha = part.alpha.copy()
         alpha[active] = old + rho * (new - old)
         gamma = part.gamma + rho * (gamma - part.gamma)
-        if row is None:
-            part = replace(part, alpha=alpha, gamma=gamma)
-            if rho == 1.0 and np.max(np.abs(new - old)) <= 1e-11:
-                return part
-        else:
-            part = _moved(problem, replace(part, alpha=alpha, gamma=gamma), row)
-    return part
+        part = replace(part, alpha=alpha, gamma=gamma)
+        change = float(np.max(np.abs(new - old)))
+        if row is not None:
+            part, least = _moved(problem, part, row), np.inf
+            # each row may have to move, to either side, before any multiplier does
+            still = 0 if rho * change > 1e-14 else still + 1
+            if still > 2 * part.kind.size:
+                break
+        elif rho == 1.0:
+            if change <= 1e-11:
+                return part, True
+            hovering = 0 if change < 0.5 * least else hovering + 1
+            least = min(least, change)
+            if hovering > _HOVERING:
+                break
+    return part, least <= _NEAR
 
 
 def _newton_step(problem: Problem, part: _Partition, active: Array) -> tuple[Array, float]:

@@ -31,6 +31,7 @@ ACCURACY = 1e-8  # decrease that a Newton step may still promise, relative to th
 # A kink has no curvature of its own; to say what a step would cost, it is taken as rounded by so
 # much, in log-odds.
 _ROUNDED = 0.25
+_PATIENCE = 3  # steps in a row that gain less than the accuracy, whatever they promised
 _LEAST_BEND = 1e-6
 
 
@@ -158,7 +159,7 @@ def refit(
         return look(Point(criterion, start))
     if criterion.has_kinks:
         return _with_kinks(look, criterion, start, above)
-    here, xp = look(Point(criterion, start)), array_namespace(start)
+    here, xp, idle = look(Point(criterion, start)), array_namespace(start), 0
     for _ in range(MAX_STEPS):
         change = xp.reshape(-here.solve(xp.reshape(here.gradient, (-1,))), start.shape)
         promised = -float(xp.sum(here.gradient * change))
@@ -170,7 +171,10 @@ def refit(
         after = _downhill(look, here, change, promised)
         if after is None:
             break
-        here = after
+        gained = here.objective - after.objective
+        idle, here = 0 if gained > ACCURACY * here.objective else idle + 1, after
+        if idle >= _PATIENCE:
+            break
     return here
 
 

@@ -31,9 +31,10 @@ Array = Any
 
 SATURATED, HINGE, LOGARITHMIC = 0, 1, 2
 _MAX_NEWTON = 500
+_FEW = 2000  # rows whose inner products are kept
 _HOVERING = 15  # full steps that come no nearer to each other: rounding leaves no more
 _NEAR = 1e-6  # change of multipliers by such steps, that of an equilibrium nevertheless
-_LOST = 3  # partitions in a row for which no equilibrium is found
+_LOST = 25  # partitions in a row for which no equilibrium is found
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class _Partition:
     kind: Array
     alpha: Array
     gamma: float
+    gram: Array | None = None  # inner products of all rows, where these are few
     barred: frozenset[int] = frozenset()  # rows that joined and left again without any progress
     lost: int = 0  # partitions since the last one for which an equilibrium was found
 
@@ -70,7 +72,9 @@ class ActiveSet:
         share = 0.5 * mass.min() / np.where(y > 0, mass[1], mass[0])
         alpha = np.where(begin, share, 0.0)
         kind = np.where(begin, np.where(alpha > s, LOGARITHMIC, HINGE), SATURATED)
-        return _state(problem, _Partition(kind, alpha, 0.0))
+        rows = np.arange(y.size)
+        gram = problem.design.inner(rows, rows) if y.size <= _FEW else None
+        return _state(problem, _Partition(kind, alpha, 0.0, gram))
 
     def step(self, problem: Problem, state: State, tol: float) -> State:
         """Solve (14) for the partition, then let the worst violator of I_0 join it."""
@@ -144,7 +148,8 @@ def _newton_step(problem: Problem, part: _Partition, active: Array) -> tuple[Arr
     alpha = part.alpha[active]
     log = part.kind[active] == LOGARITHMIC
     m = active.size
-    G = problem.design.inner(active, active) * (y[:, None] * y[None, :]) / problem.penalty
+    G = problem.design.inner(active, active) if part.gram is None else part.gram[active][:, active]
+    G = G * (y[:, None] * y[None, :]) / problem.penalty
     inside = np.where(log, alpha, 0.5)
     diagonal = np.where(log, 1.0 / (w * inside * (1.0 - inside)), 1e-14 * (1.0 + G.diagonal()))
     delta = np.where(log, 1.0 / (1.0 - inside) - logit(inside), -problem.loss.finite_floor[active])

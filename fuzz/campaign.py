@@ -150,9 +150,9 @@ class Worker:
             if "case" in line:
                 self.next, case = line["number"] + 1, line["case"]
             elif case is not None:
-                result, findings, refusal = line["outcome"]
+                result, findings, *more = line["outcome"]
                 found = [Finding(*finding) for finding in findings]
-                yield case, Outcome(result, found, refusal), line["seconds"]
+                yield case, Outcome(result, found, *more), line["seconds"]
                 case = None
         self._process.wait()
         trace = self._trace()

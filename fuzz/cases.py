@@ -25,7 +25,8 @@ def _weighted(shares: dict[Any, int]) -> Drawn:
 
 # ------------------------------------------------------------------------------------------
 # Parameters. Those that name classes are written by their places:
-# {"each": values} one of each class, {"matrix": kind}, {"caps": value}, {"of first": value}
+# {"each": values} one of each class, {"matrix": kind}, {"caps": value}, {"of first": value},
+# {"place": of a class}
 # ------------------------------------------------------------------------------------------
 
 _SOMETIMES = _one_of(False, False, True)
@@ -114,6 +115,13 @@ _SPARSE_MINIMAX: dict[str, Drawn] = {
 }
 _TIGHT: dict[str, Drawn] = {"n_bounds": _one_of(1, 2, 4), "costs": _COSTS, "tol": _TOL}
 _BAYES: dict[str, Drawn] = {"costs": _COSTS, "reject_cost": _REJECT}
+_RATES: dict[str, Drawn] = {
+    "min_recall": _one_of(0.5, 0.7, 0.95),
+    "min_precision": _one_of(0.2, 0.5, 0.9),
+    "costs": _COSTS,
+    "positive": _one_of({"place": 0}, {"place": 1}),
+    "validation_fraction": _SHARE,
+}
 _INNER = _one_of(
     {"estimator": "LogisticRegression", "parameters": {}},
     {"estimator": "LogisticRegression", "parameters": {}},
@@ -132,6 +140,7 @@ _OFTEN = {
     "ImportVectorMachineCV": 4,
     "TightBoundClassifier": 3,
     "BayesDecisionClassifier": 5,
+    "RateLimitClassifier": 4,
 }
 _OPTIONAL: dict[str, dict[str, Drawn]] = {
     "TruncatedLogisticRegression": _TRUNCATED,
@@ -151,6 +160,7 @@ _OPTIONAL: dict[str, dict[str, Drawn]] = {
     "ImportVectorMachineCV": {**_IMPORT, **_GRID, "validation_fraction": _SHARE},
     "TightBoundClassifier": _TIGHT,
     "BayesDecisionClassifier": _BAYES,
+    "RateLimitClassifier": _RATES,
 }
 _ALWAYS: dict[str, dict[str, Drawn]] = {
     "TruncatedLogisticRegression": {"C": _C},
@@ -165,6 +175,11 @@ _ALWAYS: dict[str, dict[str, Drawn]] = {
     "ImportVectorMachineCV": {"Cs": _GRID["Cs"]},
     "TightBoundClassifier": {"estimator": _INNER},
     "BayesDecisionClassifier": {"estimator": _INNER},
+    "RateLimitClassifier": {
+        "estimator": _INNER,
+        "max_fpr": _one_of(None, 0.05, 0.3, 0.5, 0.5),
+        "confidence": _one_of(0.6, 0.8, 0.95),
+    },
 }
 _WITH_KERNEL = (
     "TruncatedLogisticRegression",

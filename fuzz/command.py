@@ -87,9 +87,10 @@ def _summary(subject: str, seed: int, report: Report, seconds: float) -> str:
     results = ", ".join(f"{n:,} {name}" for name, n in sorted(report.results.items()))
     slowest = report.slowest[0][0] if report.slowest else 0.0
     pace = 1e3 * seconds / max(1, report.tried)
+    compared = "".join(f"{n:,} compared with {name}; " for name, n in report.compared.items())
     return (
         f"{subject}, seed {seed}: {report.tried:,} cases in {seconds:.0f} s ({pace:.1f} ms each): "
-        f"{results or 'none'}; slowest {slowest:.1f} s; "
+        f"{results or 'none'}; {compared}slowest {slowest:.1f} s; "
         f"{len(report.buckets)} kinds of findings."
     )
 

@@ -36,11 +36,15 @@ class Finding(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a case: "fitted", "refused", "left out", "passed", "crash" or "hang"."""
+    """What became of a case: "fitted", "refused", "left out", "passed", "crash" or "hang".
+
+    ``compared`` are the starts that its objective was held against.
+    """
 
     result: str
     findings: list[Finding] = []  # noqa: RUF012
     refusal: str | None = None
+    compared: list[str] = []  # noqa: RUF012
 
 
 def subject_name(case: Case) -> str:
@@ -79,6 +83,7 @@ class Report:
 
     results: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
+    compared: Counter[str] = field(default_factory=Counter)
     buckets: dict[tuple[str, str, str], Bucket] = field(default_factory=dict)
     slowest: list[tuple[float, str]] = field(default_factory=list)
     seconds: Counter[str] = field(default_factory=Counter)
@@ -93,6 +98,7 @@ class Report:
         self.results[outcome.result] += 1
         if outcome.refusal is not None:
             self.refusals[outcome.refusal[:60]] += 1
+        self.compared.update(outcome.compared)
         self.seconds[subject_name(case)] += seconds  # type: ignore[assignment]
         self.slowest = nlargest(_SLOWEST, [*self.slowest, (seconds, json.dumps(case))])
         for finding in set(outcome.findings):
@@ -121,6 +127,7 @@ class Report:
         record = {
             **facts,
             "results": dict(self.results),
+            "compared with": dict(self.compared),
             "seconds of": {name: round(s, 1) for name, s in self.seconds.most_common()},
             "slowest": [(round(seconds, 2), json.loads(case)) for seconds, case in self.slowest],
             "findings": [bucket.record() for bucket in self.ordered()],

@@ -13,6 +13,7 @@ from fuzz.blame import Ears, Said, is_inner, is_refusal, said_by
 from fuzz.carriers import STREAMED, carried, context, missing, put, taken
 from fuzz.findings import Finding, Outcome
 from fuzz.models import make_model, scaled_costs
+from fuzz.rate_limits import broken_by_fit, broken_by_refusal
 from fuzz.reference import criterion_of, is_definite, kernel_matrix, support_vector_start
 from fuzz.rows import Rows, make_rows, new_rows
 
@@ -27,7 +28,7 @@ _ZONED = (
     "ImportVectorMachine",
     "ImportVectorMachineCV",
 )
-_WRAPPERS = ("BayesDecisionClassifier", "TightBoundClassifier")
+_WRAPPERS = ("BayesDecisionClassifier", "TightBoundClassifier", "RateLimitClassifier")
 # Documented to be NaN where rows are too few to be held out.
 _MAY_BE_NAN = ("held_out_bound_", "held_out_path_")
 _DEFINITE = ("linear", "rbf", "laplacian")
@@ -43,6 +44,7 @@ class Trial:
     findings: list[Finding] = field(default_factory=list)
     refusal: str | None = None
     converged: bool = True
+    compared: list[str] = field(default_factory=list)  # starts that the fit is no worse than
 
     def broken(self, kind: str, where: str, detail: str, trace: str = "") -> None:
         """Note that a law is broken."""
@@ -105,10 +107,11 @@ def examine(case: dict[str, Any]) -> Outcome:
     _check_parameters(trial)
     fitted = _fit(trial)
     if fitted:
-        for law in (_finite, _certified, _no_worse, _decides, _new_rows, _unit_of_costs):
+        for law in _LAWS:
             law(trial)
     refusal = None if fitted else trial.refusal
-    return Outcome("fitted" if fitted else "refused", trial.findings, refusal)
+    result = "fitted" if fitted else "refused"
+    return Outcome(result, trial.findings, refusal, trial.compared)
 
 
 def _gram(X: Array, seed: int) -> Array:
@@ -138,12 +141,16 @@ def _fit(trial: Trial) -> bool:
         if pickle.dumps(model) != was:
             trial.broken("changed by a refused fit", trial.situation, str(trial.refusal))
         _justified(trial)
+        if trial.case["estimator"] == "RateLimitClassifier":
+            for kind, seen in broken_by_refusal(model, str(trial.refusal)):
+                trial.broken(kind, "fit", seen)
     return fitted
 
 
 def _fitted(trial: Trial) -> Any:
     with carried(trial.case["carrier"], trial.rows) as given:
-        return trial.model.fit(*given)
+        rows, weight = given[:2], given[2:]
+        return trial.model.fit(*rows, **{"sample_weight": w for w in weight})
 
 
 def _earlier(trial: Trial) -> tuple[Array, Array]:
@@ -222,7 +229,10 @@ def _no_worse(trial: Trial) -> None:
     loose = min(float(model.tol), 0.99) if model.tol > WARNED_GAP else 0.0
     allowed = WORSE / (1.0 - loose)
     for name, value in starts.items():
-        if np.isfinite(value) and not reached <= allowed * value + 1e-300:
+        if not np.isfinite(value):
+            continue
+        trial.compared.append(name)
+        if not reached <= allowed * value + 1e-300:
             text = f"The objective is {reached:.6g}, that of {name} {value:.6g}."
             trial.broken(f"worse than {name}", trial.situation, text)
 
@@ -296,6 +306,18 @@ def _cheapest(trial: Trial, proba: Array, decided: Array | None) -> None:
         trial.broken("dear decisions", "predict", "Another decision has a smaller expected cost.")
 
 
+def _keeps_limits(trial: Trial) -> None:
+    """Limits are kept as they are stated, and decisions are those of the threshold."""
+    model, X = trial.model, trial.rows.X
+    if trial.case["estimator"] != "RateLimitClassifier":
+        return
+    method = "predict_proba" if hasattr(model, "predict_proba") else "decision_function"
+    scores, decided = trial.predicted(method, X), trial.predicted("predict", X)
+    if scores is not None and decided is not None:
+        for kind, seen in broken_by_fit(model, trial.rows, scores, decided):
+            trial.broken(kind, "fit", seen)
+
+
 def _new_rows(trial: Trial) -> None:
     """Predictions for hostile rows are finite, or refused in a sentence."""
     name, model = trial.case["new rows"], trial.model
@@ -339,3 +361,6 @@ def _unit_of_costs(trial: Trial) -> None:
         moved = f"probabilities by {np.max(np.abs(before - after)):.2g}"
     if not same:
         trial.broken("unit of costs", trial.situation, f"Another unit moves {moved}.")
+
+
+_LAWS = (_finite, _certified, _no_worse, _decides, _keeps_limits, _new_rows, _unit_of_costs)

@@ -52,6 +52,8 @@ def _decoded(name: str, value: Any, classes: list[Any]) -> Any:
         return make_model(value, classes)
     if "callable" in value:
         return _CALLABLES[value["callable"]]
+    if "place" in value:
+        return classes[value["place"] % len(classes)]
     if "of first" in value:
         return {classes[0]: value["of first"]}
     if "each" in value:

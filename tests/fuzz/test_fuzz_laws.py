@@ -15,21 +15,22 @@ from fuzz.laws import examine
 from fuzz.reference import criterion_of, kernel_matrix, support_vector_start
 from fuzz.rows import HOSTILE, LABELS, NEW_ROWS, TAME, TWISTS, WEIGHTS, make_rows, new_rows
 from fuzz.shrink import shrunk
-from grayzone import TruncatedLogisticRegression
+from grayzone import RateLimitClassifier, TruncatedLogisticRegression
+from grayzone.decision import confidence
+from grayzone.estimators import rate_limit
 from grayzone.numerics.checks import check_number
 from grayzone.numerics.kernels import Kernel
 
 ROWS = {"kind": "linear", "n": 30, "d": 2, "classes": 2, "seed": 3}
-WRAPPERS = ("TightBoundClassifier", "BayesDecisionClassifier")
-# decides by a threshold, not by costs, and wants laws of its own
-NOT_DRAWN = {"RateLimitClassifier"}
-PUBLIC = [name for name in grayzone.__all__ if isinstance(getattr(grayzone, name), type)]
-ESTIMATORS = [name for name in PUBLIC if name not in NOT_DRAWN]
+WRAPPERS = ("TightBoundClassifier", "BayesDecisionClassifier", "RateLimitClassifier")
+ESTIMATORS = [name for name in grayzone.__all__ if isinstance(getattr(grayzone, name), type)]
 
 
 def case_of(estimator="TruncatedLogisticRegression", carrier="NumPy", rows=ROWS, **parameters):
     if estimator in WRAPPERS:
         parameters["estimator"] = {"estimator": "LogisticRegression", "parameters": {}}
+    if estimator == "RateLimitClassifier":
+        parameters = {"max_fpr": 0.5, "confidence": 0.8, **parameters}
     return {
         "estimator": estimator,
         "parameters": parameters,
@@ -161,7 +162,9 @@ def test_a_fit_worse_than_the_dual_coefficients_of_svc_is_found(monkeypatch):
         model.dual_coef_ *= 0.1
 
     case = case_of(kernel="rbf", C=10.0, rows={**ROWS, "kind": "blobs"})
-    assert not examine(case).findings
+    outcome = examine(case)
+    assert not outcome.findings
+    assert outcome.compared == ["a constant", "SVC's dual coefficients"]
     plant(monkeypatch, shrunk)
     assert {f.kind for f in examine(case).findings} == {"worse than SVC's dual coefficients"}
 
@@ -184,6 +187,77 @@ def test_a_definite_kernel_that_is_called_indefinite_is_found(monkeypatch):
     plant(monkeypatch, refuse)
     found = [{f.kind for f in examine(case_of(kernel=k)).findings} for k in ("rbf", "sigmoid")]
     assert ["definite kernel refused" in kinds for kinds in found] == [True, False]
+
+
+def lets_too_many_through(model):
+    model.rates_["fpr"] = 0.6
+
+
+def loses_too_many(model):
+    model.rates_["recall"] = 0.4
+
+
+def is_wrong_too_often(model):
+    model.rates_["precision"] = float("nan")
+
+
+def leaves_its_range(model):
+    model.threshold_range_ = (0.0, 0.1)
+    model.threshold_ = 0.2
+
+
+def decides_otherwise(model):
+    model.predict = lambda X: np.ones(len(X), dtype=int)
+
+
+@pytest.mark.parametrize(
+    ("defect", "kind", "limit"),
+    [
+        (lets_too_many_through, "limit broken", {}),
+        (loses_too_many, "limit broken", {"min_recall": 0.5}),
+        (is_wrong_too_often, "limit broken", {"min_precision": 0.2}),
+        (leaves_its_range, "limit broken", {}),
+        (decides_otherwise, "dear decisions", {}),
+    ],
+)
+def test_a_limit_that_is_not_kept_is_found(monkeypatch, defect, kind, limit):
+    case = case_of("RateLimitClassifier", rows={**ROWS, "n": 120, "kind": "blobs"}, **limit)
+    assert not examine(case).findings
+    whole = RateLimitClassifier.fit
+
+    def fit(self, X, y=None, **params):
+        whole(self, X, y, **params)
+        defect(self)
+        return self
+
+    monkeypatch.setattr(RateLimitClassifier, "fit", fit)
+    assert kind in {finding.kind for finding in examine(case).findings}
+
+
+@pytest.mark.parametrize(
+    ("said", "kinds"),
+    [
+        ("It takes at least 59 negative rows that the fit has not seen.", set()),
+        ("It takes at least 58 negative rows that the fit has not seen.", {"rows needed"}),
+        ("It takes more rows that the fit has not seen.", {"rows needed"}),
+    ],
+)
+def test_a_limit_without_enough_rows_says_how_many_it_takes(monkeypatch, said, kinds):
+    case = case_of("RateLimitClassifier", max_fpr=0.05, confidence=0.95)
+    assert (examine(case).result, examine(case).findings) == ("refused", [])
+
+    def refuse(*given):
+        raise confidence.TooFewRowsError(said)
+
+    monkeypatch.setattr(rate_limit, "least_threshold", refuse)
+    found = {finding.kind for finding in examine(case).findings}
+    assert {kind for kind in found if "exception" not in kind} == kinds
+
+
+def test_a_limit_that_is_stated_with_too_few_rows_is_found(monkeypatch):
+    monkeypatch.setattr(rate_limit, "least_threshold", lambda *given: 2.0)
+    case = case_of("RateLimitClassifier", max_fpr=0.05, confidence=0.95)
+    assert {finding.kind for finding in examine(case).findings} == {"limit without rows"}
 
 
 def test_predictions_that_are_not_numbers_are_found(monkeypatch):

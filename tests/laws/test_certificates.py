@@ -335,9 +335,10 @@ def test_import_points_are_never_worse_than_their_start(monkeypatch):
     refit = import_module("grayzone.solvers.greedy.refit")
     real = refit.minimise_with_kinks
 
-    def fails(spanned, criterion, start):
-        found = real(spanned, criterion, start)
-        return found._replace(coef=found.coef + 100.0, gap=0.99)
+    def fails(spanned, criterion, start, above):
+        found = real(spanned, criterion, start, above)
+        poor = replace(found.certificate, gap=0.99 * found.certificate.primal)
+        return found._replace(coef=found.coef + 100.0, certificate=poor)
 
     monkeypatch.setattr(refit, "minimise_with_kinks", fails)
     with pytest.warns(ConvergenceWarning, match="import points"):

@@ -162,8 +162,9 @@ class State:
     ``touched`` are the rows whose multiplier is not the slope of the loss (None: any), and
     ``raw`` the multipliers before small ones were set to zero, for when the sparser ones do
     not certify. ``settled`` says that a certificate is worth its price, ``stalled`` that no
-    further step will help; ``certificate`` is there where the step had to know it. ``memory`` is
-    the solver's own; the loop never looks at it.
+    further step will help; ``certificate`` is there where the step had to know it, and ``value``,
+    the objective, is finite where it knew that. ``memory`` is the solver's own; the loop never
+    looks at it.
     """
 
     coef: Array
@@ -175,6 +176,7 @@ class State:
     settled: bool = True
     stalled: bool = False
     certificate: Certificate | None = None
+    value: float = inf
     memory: Any = None
 
     def certified(self, problem: Problem, tol: float, last: bool) -> Certified | None:

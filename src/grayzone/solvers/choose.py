@@ -243,7 +243,8 @@ def _linear(
     strategy = choose(name, problem, seed)
     first = solve(problem, strategy, max_iter=max_iter, start=start, **options)
     left = max_iter - first.n_iter
-    if first.status is Status.CONVERGED or not isinstance(strategy, Decomposed) or left < 1:
+    ended = first.status in (Status.CONVERGED, Status.STOPPED)
+    if ended or not isinstance(strategy, Decomposed) or left < 1:
         return first
     # slower and sure: smoothed Newton steps, each of them downhill
     second = solve(problem, Primal(), max_iter=left, start=first.coef, **options)

@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Protocol
 
 from grayzone.solvers.certificate import Certificate, Certified
 
 Array = Any
 
-# Certificates without a smaller gap after which there will be none.
-_PATIENCE = 50
+# Steps without progress after which there will be none; and factors by which a gap, or an objective
+# whose gap is not known, must have become smaller for that.
+_PATIENCE, _SMALLER_GAP, _SMALLER_VALUE = 50, 0.9, 0.99
 # Relative gap at which nothing is left to gain.
 _ROUNDING = 1e-15
 # Relative gap up to which an end above the tolerance may be silent.
@@ -91,6 +92,10 @@ class Point(Protocol):
     def stalled(self) -> bool:
         """Whether no further step will help."""
 
+    @property
+    def value(self) -> float:
+        """The objective; infinite where it is not known without a certificate."""
+
     def certified(self, problem: Any, tol: float, last: bool) -> Certified | None:
         """Certify; None where that is not worth its price, unless it is the ``last`` chance."""
 
@@ -98,9 +103,8 @@ class Point(Protocol):
 class Solver(Protocol):
     """A step strategy: a start, and one step from state to state.
 
-    What rows and problems it is for, the table of :mod:`grayzone.solvers.choose` says. One whose
-    gap may wait for many steps says so by ``patience``: certificates without a smaller gap before
-    it is called stalled.
+    What rows and problems it is for, the table of :mod:`grayzone.solvers.choose` says. By
+    ``patience`` it may say after how many steps without progress it is to be called stalled.
     """
 
     def init(self, problem: Any, start: Array | None) -> Any:
@@ -108,6 +112,29 @@ class Solver(Protocol):
 
     def step(self, problem: Any, state: Any, tol: float) -> Any:
         """Improve the state; ``tol`` is the relative gap asked for."""
+
+
+class _Progress:
+    """Steps since the objective, or the gap, has last become smaller by something that counts."""
+
+    def __init__(self, patience: int) -> None:
+        self._patience, self._since = patience, 0
+        self._first = self._value = self._gap = inf
+
+    def ended(self, value: float) -> bool:
+        """Whether another step, which led to this objective, is one too many."""
+        self._since += 1
+        if self._first == inf:
+            self._first = value
+        # what is less than rounding of where it began is nothing already
+        if value < _SMALLER_VALUE * self._value and not self._value < _ROUNDING * self._first:
+            self._value, self._since = value, 0
+        return self._since > self._patience
+
+    def certified(self, gap: float) -> None:
+        """Take note of a gap."""
+        if gap < _SMALLER_GAP * self._gap:
+            self._gap, self._since = gap, 0
 
 
 def solve(
@@ -123,7 +150,7 @@ def solve(
     """Run a solver until its relative duality gap is at most ``tol``.
 
     1. init; 2. step; 3. certify where the solver says it is worth it; 4. record; 5. stop on
-    the gap, on non-finite values, when the solver is stuck, or at the limit. The best
+    the gap, on non-finite values, when nothing is gained any more, or at the limit. The best
     certified point is returned in every case, with the reason why the loop ended.
 
     ``polish`` steps more are taken while they divide the gap by ten: for small problems, whose
@@ -133,14 +160,16 @@ def solve(
     records: list[Record] = []
     state = solver.init(problem, start)
     best: Certified | None = None
-    status, iteration, since = Status.MAX_ITER, 0, 0
+    status, iteration = Status.MAX_ITER, 0
+    progress = _Progress(getattr(solver, "patience", _PATIENCE))
     for iteration in range(1, max_iter + 1):
         try:
             state = solver.step(problem, state, tol)
         except FloatingPointError:
             status = _broken(status)
             break
-        last = state.stalled or iteration == max_iter
+        stuck = state.stalled or progress.ended(state.value)
+        last = stuck or iteration == max_iter
         point = state.certified(problem, tol, last) if state.settled or last else None
         if point is None:
             continue
@@ -151,15 +180,15 @@ def solve(
         records.append(_record(iteration, point, began))
         stop = callback is not None and bool(callback(records[-1]))
         improved = best is None or found.gap < 0.1 * best.certificate.gap
-        since = 0 if best is None or found.gap < best.certificate.gap else since + 1
-        best = point if best is None or since == 0 else best
+        progress.certified(found.gap)
+        best = point if best is None or found.gap < best.certificate.gap else best
         if best.certificate.relative <= tol:
             status = Status.CONVERGED
-            done = polish == 0 or not improved or state.stalled or found.relative <= _ROUNDING
+            done = polish == 0 or not improved or stuck or found.relative <= _ROUNDING
             if done or stop:
                 break
             polish -= 1
-        elif state.stalled or stop or since > getattr(solver, "patience", _PATIENCE):
+        elif stuck or stop:
             status = Status.STOPPED if stop else Status.STALLED
             break
     best = best or state.certified(problem, tol, last=True)

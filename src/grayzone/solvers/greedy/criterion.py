@@ -7,6 +7,7 @@ have kinks, and duality gaps.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace, device, is_numpy_array
@@ -15,7 +16,9 @@ from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import Margins, ReferenceMargin
 from grayzone.solvers import (
+    Certificate,
     Problem,
+    Record,
     Solution,
     TruncatedSpec,
     certify,
@@ -90,17 +93,23 @@ class Minimum(NamedTuple):
 
     coef: Array
     multipliers: Multipliers
-    gap: float  # relative
+    certificate: Certificate
 
 
-def minimise_with_kinks(spanned: Spanned, criterion: Criterion, start: Array) -> Minimum:
-    """Minimise over the functions of a span."""
+def minimise_with_kinks(
+    spanned: Spanned, criterion: Criterion, start: Array, above: float = inf
+) -> Minimum:
+    """Minimise over the functions of a span, as long as the minimum may be below ``above``."""
+
+    def hopeless(record: Record) -> bool:
+        return record.objective * (1.0 - record.gap) > above
+
     options: dict[str, Any] = {"tol": _WITH_KINKS, "max_iter": _MOST_WITH_KINKS}
-    options["start"] = start
+    options |= {"start": start, "callback": hopeless}
     rows = spanned.labelled.held
     if rows is not None and is_numpy_array(rows.weight):
         problem = criterion.on_span(rows, spanned.span.columns(rows))
-        solution = minimise_problem(problem, **options)
+        solution = minimise_problem(problem, "auto" if above == inf else "primal", **options)
         return _minimum(solution, Multipliers(solution.multipliers))
     linear = spanned.linear()
     solution = minimise_streamed(linear, criterion, **options)
@@ -116,7 +125,7 @@ def minimise_with_kinks(spanned: Spanned, criterion: Criterion, start: Array) ->
 
 
 def _minimum(solution: Solution, multipliers: Multipliers) -> Minimum:
-    return Minimum(solution.coef, multipliers, solution.certificate.relative)
+    return Minimum(solution.coef, multipliers, solution.certificate)
 
 
 def gap_without_kinks(spanned: Spanned, criterion: Criterion, coef: Array) -> float:

@@ -121,6 +121,7 @@ class Growth:
         self.fitted = self._refit(self._spanned(), criterion.prior_coef(mass, 0, self.basis.power))
         self.path: list[float] = []
         self._best = {0: self.fitted.objective}  # least criterion at each number of points
+        self._tried: set[frozenset[int]] = set()  # sets of points that others were left out of
 
     def _precision(self) -> Any:
         """Precision of the scores: single on many rows, where NumPy holds them."""
@@ -133,7 +134,7 @@ class Growth:
         """Go on with another penalty from the points there are: step (C4)."""
         self.criterion = replace(self.criterion, penalty=penalty)
         self.fitted = self._refit(self._spanned(), self.fitted.coef)
-        self._best = {self.basis.size: self.fitted.objective}
+        self._best, self._tried = {self.basis.size: self.fitted.objective}, set()
 
     def _spanned(self) -> Spanned:
         return self.basis.spanned(self.labelled)
@@ -290,12 +291,12 @@ class Growth:
     def _by_refits(self, scores: Scores, gains: Array) -> int:
         """Step (B2): the criterion of every candidate, at its own optimum.
 
-        Candidates that duality shows to be worse than the best so far are left half way.
+        Candidates that duality shows to be worse than the best so far are left half way; of those
+        that promise the same, as copies do, and rows that are alone, one is refitted.
         """
         promised, places = as_numpy(gains), as_numpy(scores.places)
         values, best = np.full(promised.size, np.inf), inf
-        order = np.argsort(-promised, kind="stable")
-        order = order[promised[order] >= 0.0]
+        order = self._of_ties(scores, promised)
         start = self._extended(self.fitted.coef, 1)
         n_parts = max(1, order.size * self.basis.pool.rows.n_rows // _REFITTED)
         for part in np.array_split(order, n_parts):
@@ -309,6 +310,22 @@ class Growth:
                     values[candidate] = refitted.objective
                     best = min(best, refitted.objective)
         return self._tie_break(scores, moved(values - self.fitted.objective, gains))
+
+    def _of_ties(self, scores: Scores, promised: Array) -> Array:
+        """Candidates by what they promise; of several that promise the same, the first in value."""
+        ranks = np.arange(promised.size)
+        if self.basis.kernel.name != "precomputed":
+            ranks[np.lexsort(self._values_of(scores.places).T[::-1])] = np.arange(promised.size)
+        order = np.argsort(-promised, kind="stable")
+        order = order[promised[order] >= 0.0]
+        differ = np.append(True, np.diff(promised[order]) < -TIE * promised[order[0]])
+        order = order[np.lexsort((ranks[order], np.cumsum(differ)))]
+        return order[differ]
+
+    def _values_of(self, places: Array) -> Array:
+        """Features of rows of the pool, as NumPy's."""
+        rows = self.basis.rows_at(places)
+        return rows.toarray() if sp.issparse(rows) else as_numpy(rows)
 
     def _tie_break(self, scores: Scores, values: Array, chosen: Array | None = None) -> int:
         """Place of the least value; of several within rounding, that of the first row in value.
@@ -328,8 +345,7 @@ class Growth:
         ties = xp.nonzero(values <= best + slack)[0]
         if ties.shape[0] == 1 or basis.kernel.name == "precomputed":
             return int(ties[0])
-        rows = basis.rows_at(xp.take(places, ties))
-        rows = rows.toarray() if sp.issparse(rows) else as_numpy(rows)
+        rows = self._values_of(xp.take(places, ties))
         return int(ties[int(np.lexsort(rows.T[::-1])[0])])
 
     def _check_definite(self) -> None:
@@ -366,8 +382,9 @@ class Growth:
     def _remove(self) -> None:
         """Leave points out while that gives the best criterion seen at the smaller size, by far.
 
-        Every removal lowers one of these, so that no set of points comes back; and it lowers it by
-        more than the stopping rule takes for nothing.
+        Every removal lowers one of these by more than the stopping rule takes for nothing, and none
+        leads back to points that there were already: refits that rounding errors end would seem to
+        lower it for ever.
         """
         margin = max(self.rules.tol, ROUNDING)
         while self.basis.size > 1:
@@ -375,8 +392,11 @@ class Growth:
             best = (1.0 - margin) * self._best.get(size, inf)  # H is positive
             increases = self.removal_estimates()
             j = int(array_namespace(increases).argmin(increases))
-            if not self.fitted.objective + float(increases[j]) < best:
+            points = self.basis.points
+            left = frozenset(points[:j] + points[j + 1 :])
+            if left in self._tried or not self.fitted.objective + float(increases[j]) < best:
                 return
+            self._tried.add(left)
             columns, factor = self.basis.without(j)
             spanned = self.basis.spanned_without(self.labelled, j, columns, factor)
             fitted = self._refit(spanned, self._rotated(j, factor))

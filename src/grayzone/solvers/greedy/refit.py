@@ -31,6 +31,7 @@ ACCURACY = 1e-8  # decrease that a Newton step may still promise, relative to th
 # A kink has no curvature of its own; to say what a step would cost, it is taken as rounded by so
 # much, in log-odds.
 _ROUNDED = 0.25
+_PATIENCE = 3  # steps in a row that gain less than the accuracy, whatever they promised
 _LEAST_BEND = 1e-6
 
 
@@ -157,8 +158,8 @@ def refit(
     if not start.shape[1]:
         return look(Point(criterion, start))
     if criterion.has_kinks:
-        return _with_kinks(look, criterion, start)
-    here, xp = look(Point(criterion, start)), array_namespace(start)
+        return _with_kinks(look, criterion, start, above)
+    here, xp, idle = look(Point(criterion, start)), array_namespace(start), 0
     for _ in range(MAX_STEPS):
         change = xp.reshape(-here.solve(xp.reshape(here.gradient, (-1,))), start.shape)
         promised = -float(xp.sum(here.gradient * change))
@@ -170,13 +171,19 @@ def refit(
         after = _downhill(look, here, change, promised)
         if after is None:
             break
-        here = after
+        gained = here.objective - after.objective
+        idle, here = 0 if gained > ACCURACY * here.objective else idle + 1, after
+        if idle >= _PATIENCE:
+            break
     return here
 
 
-def _with_kinks(look: Reading, criterion: Criterion, start: Array) -> Fitted:
+def _with_kinks(look: Reading, criterion: Criterion, start: Array, above: float) -> Fitted | None:
     """Minimise where losses have kinks; the start stays where that did not lead below it."""
-    coef, multipliers, gap = minimise_with_kinks(look.spanned, criterion, start)
+    coef, multipliers, reached = minimise_with_kinks(look.spanned, criterion, start, above)
+    if reached.primal - reached.gap > above:
+        return None
+    gap = reached.relative
     found = replace(look(Point(criterion, coef, multipliers)), known_gap=gap)
     if gap <= MOST_SILENT:
         return found

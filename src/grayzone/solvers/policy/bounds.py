@@ -20,6 +20,7 @@ _MAX_NEWTON = 700  # coefficients up to which Hessians are formed
 _MEMORY = 20  # of L-BFGS
 _BOUNDS_FIRST = 5  # before the direct descent
 _NEXT_TO_NOTHING = 1e-6  # of all rewards
+_PATIENCE = 3  # steps in a row that rounding errors leave nothing to gain
 
 
 class Solution(NamedTuple):
@@ -67,20 +68,23 @@ def fit_bound(start: Reading, accuracy: float, renew: bool = False) -> Solution:
 
 def _newton(here: Reading, accuracy: float, renew: bool) -> Solution:
     problem, bound, residual, value = here.problem, here.bound, np.inf, here.loss
+    idle = 0  # steps that gained less than what is asked for, whatever they promised
     for _ in range(problem.max_iter):
         H, gradient = _derivatives(here)
         change = -factorise(H)(gradient.ravel()).reshape(gradient.shape)
         promised = -float(np.sum(gradient * change))
         # of the value, but not of next to nothing
-        residual = promised / max(value, _NEXT_TO_NOTHING * problem.best)
+        size = max(value, _NEXT_TO_NOTHING * problem.best)
+        residual, before = promised / size, value
         last = residual <= accuracy
         line = _Line(here, change, renew and last)
         t, value = descend(line.value, -promised, value)
         if t == 0.0:
             break
         here = line.reading
+        idle = idle + 1 if before - value <= accuracy * size else 0
         # the step is quadratically better than what it promised
-        if last and t == 1.0:
+        if (last and t == 1.0) or idle >= _PATIENCE:
             break
         if here.renew:  # shortened after all: its derivatives are those of another bound
             here = problem.read(bound, here.point)

@@ -31,6 +31,10 @@ Array = Any
 
 SATURATED, HINGE, LOGARITHMIC = 0, 1, 2
 _MAX_NEWTON = 500
+_FEW = 2000  # rows whose inner products are kept
+_HOVERING = 15  # full steps that come no nearer to each other: rounding leaves no more
+_NEAR = 1e-6  # change of multipliers by such steps, that of an equilibrium nevertheless
+_LOST = 25  # partitions in a row for which no equilibrium is found
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,9 @@ class _Partition:
     kind: Array
     alpha: Array
     gamma: float
+    gram: Array | None = None  # inner products of all rows, where these are few
     barred: frozenset[int] = frozenset()  # rows that joined and left again without any progress
+    lost: int = 0  # partitions since the last one for which an equilibrium was found
 
 
 class ActiveSet:
@@ -66,11 +72,14 @@ class ActiveSet:
         share = 0.5 * mass.min() / np.where(y > 0, mass[1], mass[0])
         alpha = np.where(begin, share, 0.0)
         kind = np.where(begin, np.where(alpha > s, LOGARITHMIC, HINGE), SATURATED)
-        return _state(problem, _Partition(kind, alpha, 0.0))
+        rows = np.arange(y.size)
+        gram = problem.design.inner(rows, rows) if y.size <= _FEW else None
+        return _state(problem, _Partition(kind, alpha, 0.0, gram))
 
     def step(self, problem: Problem, state: State, tol: float) -> State:
         """Solve (14) for the partition, then let the worst violator of I_0 join it."""
-        part = _equilibrium(problem, state.memory)
+        part, found = _equilibrium(problem, state.memory)
+        part = replace(part, lost=0 if found else part.lost + 1)
         moved = float(np.max(np.abs(part.alpha - state.memory.alpha), initial=0.0))
         if moved > 1e-14:
             part = replace(part, barred=frozenset())
@@ -78,7 +87,7 @@ class ActiveSet:
         violation = np.where(part.kind == SATURATED, settled.u - problem.loss.floor, -np.inf)
         violation[list(part.barred)] = -np.inf
         worst = int(np.argmax(violation))
-        if not violation[worst] > 1e-12:
+        if part.lost >= _LOST or not violation[worst] > 1e-12:
             return replace(settled, stalled=True)
         kind = part.kind.copy()
         kind[worst] = HINGE
@@ -97,11 +106,16 @@ def _state(problem: Problem, part: _Partition) -> State:
     return State(coef, scores, margins.margin(scores), part.alpha, memory=part)
 
 
-def _equilibrium(problem: Problem, part: _Partition) -> _Partition:
-    """Newton steps (16) for the partition, moving one row at a time as §4.2.5 says."""
+def _equilibrium(problem: Problem, part: _Partition) -> tuple[_Partition, bool]:
+    """Newton steps (16) for the partition, moving one row at a time as §4.2.5 says.
+
+    Also gives whether they came to an end; there is none where rounding errors move rows to and
+    fro, or multipliers.
+    """
+    still, least, hovering = 0, np.inf, 0
     for _ in range(_MAX_NEWTON):
         if not np.any(part.kind):
-            return part
+            return part, True
         active = np.flatnonzero(part.kind)
         old = part.alpha[active]
         new, gamma = _newton_step(problem, part, active)
@@ -109,13 +123,22 @@ def _equilibrium(problem: Problem, part: _Partition) -> _Partition:
         alpha = part.alpha.copy()
         alpha[active] = old + rho * (new - old)
         gamma = part.gamma + rho * (gamma - part.gamma)
-        if row is None:
-            part = replace(part, alpha=alpha, gamma=gamma)
-            if rho == 1.0 and np.max(np.abs(new - old)) <= 1e-11:
-                return part
-        else:
-            part = _moved(problem, replace(part, alpha=alpha, gamma=gamma), row)
-    return part
+        part = replace(part, alpha=alpha, gamma=gamma)
+        change = float(np.max(np.abs(new - old)))
+        if row is not None:
+            part, least = _moved(problem, part, row), np.inf
+            # each row may have to move, to either side, before any multiplier does
+            still = 0 if rho * change > 1e-14 else still + 1
+            if still > 2 * part.kind.size:
+                break
+        elif rho == 1.0:
+            if change <= 1e-11:
+                return part, True
+            hovering = 0 if change < 0.5 * least else hovering + 1
+            least = min(least, change)
+            if hovering > _HOVERING:
+                break
+    return part, least <= _NEAR
 
 
 def _newton_step(problem: Problem, part: _Partition, active: Array) -> tuple[Array, float]:
@@ -125,7 +148,8 @@ def _newton_step(problem: Problem, part: _Partition, active: Array) -> tuple[Arr
     alpha = part.alpha[active]
     log = part.kind[active] == LOGARITHMIC
     m = active.size
-    G = problem.design.inner(active, active) * (y[:, None] * y[None, :]) / problem.penalty
+    G = problem.design.inner(active, active) if part.gram is None else part.gram[active][:, active]
+    G = G * (y[:, None] * y[None, :]) / problem.penalty
     inside = np.where(log, alpha, 0.5)
     diagonal = np.where(log, 1.0 / (w * inside * (1.0 - inside)), 1e-14 * (1.0 + G.diagonal()))
     delta = np.where(log, 1.0 / (1.0 - inside) - logit(inside), -problem.loss.finite_floor[active])

@@ -60,6 +60,8 @@ class _Memory:
 class Decomposed:
     """The strategy; ``seed`` draws the parts for the start."""
 
+    patience = 25
+
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
 
@@ -104,6 +106,7 @@ class Decomposed:
             raw=raw,
             settled=mixed.exact or decrease <= _WORTH_CERTIFYING * tol * primal,
             stalled=memory.delta == inf and idle > 1,
+            value=primal,
             memory=_Memory(
                 # the objective is there and the multipliers are not: all rows exactly, at last
                 inf if idle > 2 else delta,

@@ -44,6 +44,8 @@ class _Smoothing:
 class Primal:
     """The strategy, for any design in NumPy's memory."""
 
+    patience = 25
+
     def init(self, problem: Problem, start: Array | None) -> State:
         """Start from given coefficients or the class priors, with a wide rounding."""
         coef = problem.prior_coef() if start is None else start
@@ -82,6 +84,7 @@ class Primal:
             touched=bent,
             settled=settled,
             stalled=t == 0.0 or (settled and width < 1e-15),
+            value=primal,
             memory=_next(smoothing, settled, promised, primal),
         )
 

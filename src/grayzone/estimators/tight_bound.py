@@ -314,7 +314,8 @@ class TightBoundLogisticRegression(
         """
         for name in ("held_out_costs_", "_online"):
             self.__dict__.pop(name, None)
-        self.classes_, self.actions_ = classes, self._set_rejection(classes)
+        self.classes_ = classes
+        self._set_rejection(classes)
         self.cost_matrix_ = costs = cost_matrix(self.costs, classes, prior)
         if self._reject_costs is not None:
             costs = np.column_stack([costs, self._reject_costs])

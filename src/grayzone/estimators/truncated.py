@@ -25,6 +25,7 @@ from grayzone.estimators._callbacks import (
     with_callbacks,
 )
 from grayzone.estimators._tails import TAILS, Tailed
+from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
@@ -59,7 +60,9 @@ CONSTANT_HELP = (
 )
 
 
-class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, Tailed, SupportVectorClassifier):
+class TruncatedLogisticRegression(
+    CallbackSupportMixin, MayStayUndecided, Zoned, Tailed, SupportVectorClassifier
+):
     r"""Logistic regression fitted for a decision: exact in a gray zone, sparse outside it.
 
     Minimises criterion (8) of Hérault & Grandvalet [1]_,

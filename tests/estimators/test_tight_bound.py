@@ -984,7 +984,7 @@ def test_batches_know_no_limits(name):
 def test_parameters_are_those_of_the_design():
     defaults = {
         "C": 1.0,
-        "n_bounds": 10,
+        "n_bounds": 3,
         "costs": None,
         "reject_cost": None,
         "undecided_label": "auto",

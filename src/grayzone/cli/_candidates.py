@@ -85,7 +85,7 @@ def _logistic(stakes: Stakes, seed: int) -> Any:
 
 def _truncated(stakes: Stakes, seed: int) -> Any:
     # "undecided" has two thresholds, which a zone around one does not reach
-    zones: Any = (0.5, 1.0, 2.0) if stakes.binary and stakes.reject_cost is None else (None,)
+    zones: Any = (0.5, 1.0, 2.0, 4.0) if stakes.binary and stakes.reject_cost is None else (None,)
     model = TruncatedLogisticRegressionCV(
         Cs=CS, zones=zones, costs=stakes.costs, cv=_folds(seed), tol=1e-4
     )

@@ -276,7 +276,7 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
             )
 
     @property
-    def partial_fit(self) -> Any:  # type: ignore[override]
+    def partial_fit(self) -> Any:
         """Not there: what was chosen belongs to the rows that it was chosen by."""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute 'partial_fit'")
 

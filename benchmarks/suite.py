@@ -198,6 +198,13 @@ ENTRIES = (
         data=("covtype",),
     ),
     Entry(
+        "limits",
+        "peers",
+        "benchmarks.limits",
+        "Limits on rates at a confidence of 95 %, beside nproc's umbrella and MAPIE",
+        data=("covtype", "ijcnn1", "bank_marketing", "a9a", "spambase"),
+    ),
+    Entry(
         "latency",
         "peers",
         "benchmarks.peers.latency",

@@ -22,7 +22,7 @@ from grayzone.numerics.kernels import Kernel
 ROWS = {"kind": "linear", "n": 30, "d": 2, "classes": 2, "seed": 3}
 WRAPPERS = ("TightBoundClassifier", "BayesDecisionClassifier")
 # decides by a threshold, not by costs, and wants laws of its own
-NOT_DRAWN = {"RateLimitClassifier"}
+NOT_DRAWN = {"DecisionEnsembleClassifier", "RateLimitClassifier"}
 PUBLIC = [name for name in grayzone.__all__ if isinstance(getattr(grayzone, name), type)]
 ESTIMATORS = [name for name in PUBLIC if name not in NOT_DRAWN]
 

@@ -128,7 +128,10 @@ class Member:
         learning = self._learning(rows, train)
         outside = learning.features(rows_of(rows.X, test))
         return np.stack(
-            [self._fit(rows, learning, setting).predict_proba(outside) for setting in self.settings]
+            [
+                _of_all_classes(model, model.predict_proba(outside), rows)
+                for model in (self._fit(rows, learning, setting) for setting in self.settings)
+            ]
         )
 
     def _learning(self, rows: Rows, train: Array) -> _Learning:
@@ -181,7 +184,7 @@ class Boosted(Member):
         learning = self._learning(rows, train)
         model = self._fit(rows, learning, {"max_iter": _STAGES[-1]})
         X = learning.features(rows_of(rows.X, test))
-        every = list(model.staged_predict_proba(X))
+        every = [_of_all_classes(model, proba, rows) for proba in model.staged_predict_proba(X)]
         # a fit may end before its time, where nothing is left to gain
         return np.stack([every[min(stage, len(every)) - 1] for stage in _STAGES])
 
@@ -210,6 +213,31 @@ class Forest(Member):
         model = super()._made(rows, n_features, setting)
         drawn = ROWS_OF_A_TREE if len(rows.codes) > ROWS_OF_A_TREE else None
         return model.set_params(n_jobs=rows.n_jobs, max_samples=drawn)
+
+
+def stratified_folds(codes: Array, most: int, seed: int) -> list[tuple[Array, Array]]:
+    """Deal the rows of each class out to folds: fewer than asked for where a class has fewer.
+
+    A class of one row is in one fold alone, and not known to models of the others.
+    """
+    rng = np.random.default_rng(seed)
+    counts = np.bincount(codes)
+    n_folds = min(most, max(2, int(counts.min())))
+    dealt = np.concatenate(
+        [rng.permutation(np.flatnonzero(codes == k)) for k in range(len(counts))]
+    )
+    fold = np.empty(len(codes), dtype=np.intp)
+    fold[dealt] = np.arange(len(codes)) % n_folds
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+
+
+def _of_all_classes(model: Any, proba: Floats, rows: Rows) -> Floats:
+    """Probabilities with a column for each class, also for those that a fold has not."""
+    if proba.shape[1] == rows.n_classes:
+        return proba
+    every = np.zeros((len(proba), rows.n_classes))
+    every[:, model.classes_] = proba
+    return every
 
 
 def _least_log_loss(proba: Floats, rows: Rows) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -21,10 +21,11 @@ from sklearn.utils.validation import (
 
 from grayzone.decision import action_labels, bayes_decision, class_prior, cost_matrix, reject_costs
 from grayzone.decision.costs import Costs, has_threshold, threshold_of
+from grayzone.estimators._base import rows_of
 from grayzone.estimators._callbacks import CallbackSupportMixin, fit_progress, with_callbacks
 from grayzone.estimators._columns import columns_of
 from grayzone.estimators._html import FittedSummary
-from grayzone.estimators._members import MEMBERS, Answer, Member, Rows
+from grayzone.estimators._members import MEMBERS, Answer, Member, Rows, stratified_folds
 from grayzone.numerics.checks import Floats, all_or_nothing, as_numpy, check_weights
 from grayzone.solvers.stack import Stack, calibrate, fit_stack, log_scores
 from grayzone.sources.open import refuse_blocks
@@ -164,8 +165,12 @@ class DecisionEnsembleClassifier(
             The fitted estimator.
         """
         refuse_blocks(self, X, "Fit it to a sample of the rows.")
-        X, codes = self._read(X, y)
-        weight = self._weight(fit_params, len(codes))
+        X, labels = self._read(X, y)
+        weight = self._weight(fit_params, len(labels))
+        if not np.all(weight > 0.0):
+            taking_part = np.flatnonzero(weight > 0.0)
+            X, labels, weight = rows_of(X, taking_part), labels[taking_part], weight[taking_part]
+        codes = self._encode(labels)
         self._set_decision(codes, weight)
         rows = self._rows(X, codes, weight)
         able, self.left_out_ = _able(_members(self.members), X)
@@ -179,8 +184,8 @@ class DecisionEnsembleClassifier(
         self._account(answers, rows)
         return self
 
-    def _read(self, X: Array, y: Array) -> tuple[Array, NDArray[np.intp]]:
-        """Check the data, and return labels as places among the classes."""
+    def _read(self, X: Array, y: Array) -> tuple[Array, NDArray[Any]]:
+        """Check the data."""
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
@@ -191,18 +196,21 @@ class DecisionEnsembleClassifier(
         check_classification_targets(labels)
         if len(labels) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and y {len(labels)} labels.")
+        return X, labels
+
+    def _encode(self, labels: NDArray[Any]) -> NDArray[np.intp]:
+        """Find the classes, and return labels as places among them."""
         self.classes_, codes = np.unique(labels, return_inverse=True)
         counts = np.bincount(codes)
         if len(counts) < 2:
             raise ValueError(
-                f"A classifier needs at least two classes; got one class: {self.classes_.tolist()}."
+                "A classifier needs at least two classes with a positive sample_weight; got one: "
+                f"{self.classes_.tolist()}."
             )
-        if counts.min() < 2:
-            rare = self.classes_[counts.argmin()]
-            raise ValueError(
-                f"The class {rare!r} has one row; folds need at least two of each class."
-            )
-        return X, codes
+        if len(counts) == 2 and counts.min() < 2:
+            rare = self.classes_[counts.argmin()].tolist()
+            raise ValueError(f"The class {rare!r} has one row; folds need at least two.")
+        return codes
 
     def _checked(self, X: Array, reset: bool) -> Array:
         if columns_of(X) is not None:
@@ -238,10 +246,8 @@ class DecisionEnsembleClassifier(
         if isinstance(self.cv, int):
             if self.cv < 2:
                 raise ValueError(f"cv must be at least 2; got {self.cv}.")
-            most = min(self.cv, int(np.bincount(codes).min()))
-            splitter: Any = StratifiedKFold(most, shuffle=True, random_state=seed)
-        else:
-            splitter = check_cv(self.cv, codes, classifier=True)
+            return stratified_folds(codes, self.cv, seed)
+        splitter = check_cv(self.cv, codes, classifier=True)
         folds = list(splitter.split(np.zeros(len(codes)), codes))
         tested = np.concatenate([test for _, test in folds])
         if not np.array_equal(np.sort(tested), np.arange(len(codes))):

@@ -147,7 +147,7 @@ def test_rare_classes_have_fewer_folds():
     assert alone.predict_proba(X).shape == (60, 3)
     with pytest.raises(ValueError, match="class 1 has one row"):
         DecisionEnsembleClassifier(QUICK).fit(X[2:], y[2:])
-    with pytest.raises(ValueError, match="got one"):
+    with pytest.raises(ValueError, match="got one class"):
         DecisionEnsembleClassifier(QUICK).fit(X, y, sample_weight=1.0 - y)
 
 

@@ -204,8 +204,8 @@ class DecisionEnsembleClassifier(
         counts = np.bincount(codes)
         if len(counts) < 2:
             raise ValueError(
-                "A classifier needs at least two classes with a positive sample_weight; got one: "
-                f"{self.classes_.tolist()}."
+                "A classifier needs at least two classes with a positive sample_weight; got one "
+                f"class: {self.classes_.tolist()}."
             )
         if len(counts) == 2 and counts.min() < 2:
             rare = self.classes_[counts.argmin()].tolist()

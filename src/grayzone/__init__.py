@@ -3,6 +3,7 @@
 from typing import Any
 
 from grayzone.estimators.bayes import BayesDecisionClassifier
+from grayzone.estimators.decision_ensemble import DecisionEnsembleClassifier
 from grayzone.estimators.import_vector import ImportVectorMachine
 from grayzone.estimators.import_vector_cv import ImportVectorMachineCV
 from grayzone.estimators.minimax import MinimaxProbabilityMachine
@@ -20,6 +21,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BayesDecisionClassifier",
+    "DecisionEnsembleClassifier",
     "ImportVectorMachine",
     "ImportVectorMachineCV",
     "MinimaxProbabilityMachine",

@@ -7,6 +7,7 @@ from unittest import SkipTest
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import (
     check_array_api_input,
     estimator_checks_generator,
@@ -16,6 +17,7 @@ from sklearn.utils.estimator_checks import (
 import grayzone
 from grayzone import (
     BayesDecisionClassifier,
+    DecisionEnsembleClassifier,
     ImportVectorMachine,
     ImportVectorMachineCV,
     MinimaxProbabilityMachine,
@@ -61,6 +63,9 @@ ESTIMATORS = [
         LogisticRegression(), max_fpr=0.5, confidence=0.5, costs=[[0, 1], [1, 0]], random_state=0
     ),
     BayesDecisionClassifier(TruncatedLogisticRegression()),
+    DecisionEnsembleClassifier(
+        ["logistic-regression", DecisionTreeClassifier(max_depth=3, random_state=0)], cv=2
+    ),
 ]
 
 # One check asks for 87 % of one class on blobs around the origin, where a model through the origin

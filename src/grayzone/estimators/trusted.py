@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _OWN = (
     "grayzone.estimators.bayes.BayesDecisionClassifier",
+    "grayzone.estimators.decision_ensemble.DecisionEnsembleClassifier",
     "grayzone.estimators.import_vector.ImportVectorMachine",
     "grayzone.estimators.import_vector_cv.ImportVectorMachineCV",
     "grayzone.estimators.minimax.MinimaxProbabilityMachine",

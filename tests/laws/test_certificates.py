@@ -162,7 +162,7 @@ def test_a_large_gap_warns_whatever_the_status(status, monkeypatch):
         assert "rounding errors" in message
         assert "degree" in message
     search = TruncatedLogisticRegressionCV(Cs=[1.0], zones=[1.0], cv=2)
-    with pytest.warns(ConvergenceWarning, match="3 of 3 fits"):
+    with pytest.warns(ConvergenceWarning, match="9 of 9 fits"):
         search.fit(np.log(X), y)
 
 
@@ -433,6 +433,9 @@ def test_labels_without_a_reason_are_no_constant_while_priors_are_in_the_zone(zo
 def test_a_search_counts_constants_and_says_it_once():
     X, y = rare()
     search = TruncatedLogisticRegressionCV(Cs=[0.1, 1.0], zones=[1.0], cv=2)
+    search.fit(X, y)  # the gate does not take a zone that gives a constant
+    assert not search.gate_["accepted"]
+    search.set_params(scoring="accuracy")
     with pytest.warns(UserWarning, match="5 of 5 fits.*costs") as caught:
         search.fit(X, y)
     assert len(caught) == 1

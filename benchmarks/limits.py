@@ -172,14 +172,16 @@ def parts(case: Case, rows: Rows, seed: int) -> tuple[Any, Rows]:
     return model, Rows(*(column[out] for column in rows))
 
 
-def umbrella(scores: np.ndarray, limit: float) -> float:
+def umbrella(scores: np.ndarray, limit: float) -> float | None:
     """Return the order statistic of class-0 scores above which to decide: Algorithm 1 of nproc.
 
-    The least rank k whose violation rate, P(Binomial(n, 1 - limit) >= k), is at most the error.
+    The least rank k whose violation rate, P(Binomial(n, 1 - limit) >= k), is at most the error;
+    None where there is none.
     """
     n = len(scores)
     rates = binom.sf(np.arange(n), n, 1.0 - limit)  # of the ranks 1 to n
-    return float(np.sort(scores)[int(np.argmax(rates <= 1.0 - CONFIDENCE))])
+    kept = np.flatnonzero(rates <= 1.0 - CONFIDENCE)
+    return float(np.sort(scores)[kept[0]]) if kept.size else None
 
 
 def nproc(case: Case, rows: Rows, seed: int, half: bool) -> Rule | None:
@@ -196,7 +198,7 @@ def nproc(case: Case, rows: Rows, seed: int, half: bool) -> Rule | None:
         model, held_out = parts(case, rows, seed)
         scores = model.predict_proba(held_out.X[held_out.y == 0])[:, 1]
     threshold = umbrella(scores, case.limits["max_fpr"])
-    return Rule(model, np.nextafter(threshold, np.inf))
+    return None if threshold is None else Rule(model, np.nextafter(threshold, np.inf))
 
 
 def mapie(case: Case, rows: Rows, seed: int, method: str) -> Rule | None:

@@ -84,7 +84,7 @@ class RateLimitClassifier(DecidingWrapper):
         rows, and nothing is proven: the limits hold with the confidence as far as the last fit
         scores new rows as those of the folds score theirs, which no number of rows ensures for
         every classifier. In simulations linear models and naive Bayes broke them less often than
-        stated (at most 2.5 % at a confidence of 95 %), trees more often (10 %): few different
+        stated (1 to 4 % at a confidence of 95 %), trees more often (10 %): few different
         scores in a fold are an error. None: rows are held out, which needs no such assumption.
     random_state : int, RandomState instance or None, default=None
         Draws the held-out rows.

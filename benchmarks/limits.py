@@ -16,6 +16,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -171,14 +172,16 @@ def parts(case: Case, rows: Rows, seed: int) -> tuple[Any, Rows]:
     return model, Rows(*(column[out] for column in rows))
 
 
-def umbrella(scores: np.ndarray, limit: float) -> float:
+def umbrella(scores: np.ndarray, limit: float) -> float | None:
     """Return the order statistic of class-0 scores above which to decide: Algorithm 1 of nproc.
 
-    The least rank k whose violation rate, P(Binomial(n, 1 - limit) >= k), is at most the error.
+    The least rank k whose violation rate, P(Binomial(n, 1 - limit) >= k), is at most the error;
+    None where there is none.
     """
     n = len(scores)
     rates = binom.sf(np.arange(n), n, 1.0 - limit)  # of the ranks 1 to n
-    return float(np.sort(scores)[int(np.argmax(rates <= 1.0 - CONFIDENCE))])
+    kept = np.flatnonzero(rates <= 1.0 - CONFIDENCE)
+    return float(np.sort(scores)[kept[0]]) if kept.size else None
 
 
 def nproc(case: Case, rows: Rows, seed: int, half: bool) -> Rule | None:
@@ -195,7 +198,7 @@ def nproc(case: Case, rows: Rows, seed: int, half: bool) -> Rule | None:
         model, held_out = parts(case, rows, seed)
         scores = model.predict_proba(held_out.X[held_out.y == 0])[:, 1]
     threshold = umbrella(scores, case.limits["max_fpr"])
-    return Rule(model, np.nextafter(threshold, np.inf))
+    return None if threshold is None else Rule(model, np.nextafter(threshold, np.inf))
 
 
 def mapie(case: Case, rows: Rows, seed: int, method: str) -> Rule | None:
@@ -403,6 +406,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--splits", type=int, default=40, help="divisions of each real set (default: 40)")
     add("--quick", action="store_true", help="few draws: does everything run?")
     add("--cases", default=";".join(CASES), help="distributions, separated by semicolons")
+    add("--sets", default=";".join(REAL), help="real sets, separated by semicolons")
     add("--methods", default=";".join(METHODS), help="methods, separated by semicolons")
     add("--threads", type=int, default=1, help="threads of BLAS (default: 1)")
     add("--output", type=Path, help="where to write the JSON")
@@ -414,19 +418,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not name.startswith("MAPIE") or mapie_version()
     ]
     results: dict[str, Any] = {"mapie": mapie_version(), "measured": now()}
+    results |= {"simulated": {}, "real": {}}
     start = time.perf_counter()
     with threadpool_limits(limits=options.threads):
-        results["simulated"] = {
-            name: simulate(name, draws, NEW_ROWS if not options.quick else 20_000, methods)
-            for name in options.cases.split(";")
-            if name and show(name)
-        }
-        results["real"] = {
-            f"{name}, {limit:g}": divide(name, limit, splits, methods)
-            for name in REAL
-            for limit in REAL_LIMITS
-            if splits and show(f"{name}, {limit:g}")
-        }
+        for name in filter(None, options.cases.split(";")):
+            say(name)
+            new_rows = 20_000 if options.quick else NEW_ROWS
+            results["simulated"][name] = simulate(name, draws, new_rows, methods)
+            write_json("limits", results, options.output, announce=False)
+        for name, limit in product(options.sets.split(";") if splits else (), REAL_LIMITS):
+            say(f"{name}, {limit:g}")
+            results["real"][f"{name}, {limit:g}"] = divide(name, limit, splits, methods)
+            write_json("limits", results, options.output, announce=False)
     results["seconds"] = time.perf_counter() - start
     for kind in ("simulated", "real"):
         for name, found in results[kind].items():
@@ -442,12 +445,6 @@ def mapie_version() -> str | None:
     if importlib.util.find_spec("mapie") is None:
         return None
     return importlib.metadata.version("mapie")
-
-
-def show(name: str) -> bool:
-    """Say what comes next."""
-    say(name)
-    return True
 
 
 def shown(kind: str, name: str, found: Found) -> None:

@@ -1,6 +1,7 @@
 """What campaigns of random problems have found: each defect with its name, reduced by hand."""
 
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -135,3 +136,97 @@ def test_kernel_values_that_come_sparse_are_taken_on_a_device():
         model.fit(torch.asarray(X), torch.asarray(y))
         proba = model.predict_proba(torch.asarray(X)).numpy()
     np.testing.assert_allclose(proba, expected, atol=1e-5)
+
+
+# ------------------------------------------------------------------------------------------
+# Fits that did not end, or took minutes
+# ------------------------------------------------------------------------------------------
+
+
+def test_points_that_were_left_out_do_not_come_back_for_ever():
+    # the criterion falls to 1e-33, where refits that rounding ends seem to lower it every time
+    rng = np.random.default_rng(2552)
+    y = np.arange(6) % 2
+    X = rng.normal(size=(6, 5))
+    X = (X / np.linalg.norm(X, axis=1, keepdims=True) * (1.0 + y[:, None])).astype(np.float32)
+    kernel = {"kernel": "poly", "gamma": 1e8, "coef0": -1.0, "degree": 5}
+    rules = {"selection": "power", "max_import_points": 20, "allow_removal": True, "tol": 0.0}
+    with pytest.warns(ConvergenceWarning, match="import points"):
+        model = ImportVectorMachine(**rules, **kernel).fit(X, y)
+    assert len(model.objective_path_) < 30
+    assert np.all(np.isfinite(model.predict_proba(X)))
+
+
+def test_an_active_set_that_rounding_moves_to_and_fro_ends_and_says_so():
+    rng = np.random.default_rng(1329)
+    n = 60
+    y = np.arange(n) % 2
+    X = 1e-3 * rng.normal(size=(n, 2)) + 1e4 * y[:, None]
+    X[: n // 2] = X[n // 2 :]
+    X[0] = 1e8
+    kernel = {"kernel": "poly", "gamma": 0.01, "degree": 1}
+    weights = {"class_weight": {0: 3.0, 1: 1.0}, "C": 10.0}
+    model = TruncatedLogisticRegression(solver="active-set", **weights, **kernel)
+    with pytest.warns(ConvergenceWarning, match="no step improves"):
+        model.fit(X, y, rng.uniform(0.5, 2.0, size=n))
+    assert model.n_iter_ < 300
+
+
+def test_a_polynomial_next_to_no_penalty_ends_below_rounding():
+    # objectives of 1e-27 of that of a constant went on to fall, by a thousandth every ten steps
+    rng = np.random.default_rng(4714)
+    y = np.arange(27) % 2
+    X = 0.1 * rng.normal(size=(27, 5))
+    angle = np.pi * rng.random(27) + np.pi * y
+    X[:, 0] += np.cos(angle) + y
+    X[:, -1] += np.sin(angle)
+    kernel = {"kernel": "poly", "gamma": 1e8, "degree": 5}
+    model = TruncatedLogisticRegression(C=1e10, zone=None, **kernel)
+    with pytest.warns(ConvergenceWarning, match="no step improves"):
+        model.fit(X, y)
+    assert model.n_iter_ < 200
+
+
+@pytest.fixture
+def refits(monkeypatch):
+    """Fits with kinks that a selection has tried, each with what it had to be below of."""
+    room = import_module("grayzone.solvers.greedy.refit")
+    real, seen = room.minimise_with_kinks, []
+
+    def counted(spanned, criterion, start, above):
+        seen.append(above)
+        return real(spanned, criterion, start, above)
+
+    monkeypatch.setattr(room, "minimise_with_kinks", counted)
+    return seen
+
+
+def test_of_candidates_that_promise_the_same_one_is_refitted(refits):
+    # rows without neighbours: every candidate of a class is as good as the others
+    X, y = np.arange(24.0)[:, None], np.arange(24) % 2
+    model = ImportVectorMachine(
+        selection="exact", zone=1.0, gamma=1e4, max_import_points=4, tol=0.0
+    ).fit(X, y)
+    assert len(model.import_points_) == 4
+    # one without any point; then of each round the candidates, two kinds at most, and the choice
+    assert len(refits) <= 1 + 4 * 3
+
+
+def test_exact_choices_are_those_of_all_candidates_at_their_optimum(monkeypatch):
+    rng = np.random.default_rng(7)
+    y = np.arange(24) % 2
+    X = rng.normal(size=(24, 2)) + y[:, None]
+    settings = {"selection": "exact", "zone": 1.0, "max_import_points": 4}
+    quick = ImportVectorMachine(**settings).fit(X, y)
+    room = import_module("grayzone.solvers.greedy.refit")
+    real = room.minimise_with_kinks
+    # none is left out or half way, and each is solved as the chosen ones are
+    monkeypatch.setattr(
+        import_module("grayzone.solvers.greedy.growth").Growth,
+        "_most_gained",
+        lambda growth, scores: np.full(24, np.inf),
+    )
+    monkeypatch.setattr(room, "minimise_with_kinks", lambda *given: real(*given[:3]))
+    slow = ImportVectorMachine(**settings).fit(X, y)
+    np.testing.assert_array_equal(quick.import_points_, slow.import_points_)
+    np.testing.assert_allclose(quick.objective_path_, slow.objective_path_, rtol=1e-9)

@@ -146,6 +146,44 @@ def test_a_stalled_solver_is_told_apart():
     assert found.n_iter == 1
 
 
+@pytest.mark.parametrize("settled", [True, False])
+def test_steps_that_gain_nothing_come_to_an_end(settled):
+    _, problem = two_classes()
+    idle = state_at(problem, np.ones((1, 4)), settled=settled, value=30.0)
+    found = solve(problem, Scripted(idle, idle), tol=1e-6, max_iter=1000)
+    assert found.status is Status.STALLED
+    assert found.n_iter < 100
+
+
+def test_steps_that_gain_something_go_on():
+    _, problem = two_classes()
+    falling = [state_at(problem, np.ones((1, 4)), settled=False, value=0.98**k) for k in range(300)]
+    found = solve(problem, Scripted(*falling), tol=1e-6, max_iter=200)
+    assert found.status is Status.MAX_ITER
+    assert found.n_iter == 200
+
+
+def test_what_is_below_rounding_of_the_start_gains_nothing():
+    _, problem = two_classes()
+    falling = [state_at(problem, np.ones((1, 4)), settled=False, value=0.1**k) for k in range(300)]
+    found = solve(problem, Scripted(*falling), tol=1e-6, max_iter=200)
+    assert found.status is Status.STALLED
+    assert found.n_iter < 100
+
+
+def test_a_fit_that_was_stopped_is_not_begun_anew_by_another_solver():
+    _, problem = three_classes()
+    heard = []
+
+    def stop(record):
+        heard.append(record)
+        return True
+
+    found = minimise_problem(problem, tol=0.0, max_iter=200, callback=stop)
+    assert found.status is Status.STOPPED
+    assert len(heard) == 1
+
+
 def test_stalled_below_the_tolerance_is_converged():
     _, problem = two_classes()
     there = optimal_state(problem, stalled=True)

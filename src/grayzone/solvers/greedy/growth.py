@@ -41,6 +41,8 @@ _REFITTED = 2_000_000
 TIE = 1e-9
 _LEAST_SHOWN = 0.75  # share of rows that single precision has to show something of
 ROUNDING = 1e-12
+# Relative gap up to which multipliers tell what candidates can gain.
+_CERTAIN = 1e-6
 
 
 @dataclass(frozen=True)
@@ -296,20 +298,35 @@ class Growth:
         """
         promised, places = as_numpy(gains), as_numpy(scores.places)
         values, best = np.full(promised.size, np.inf), inf
-        order = self._of_ties(scores, promised)
+        order, most = self._of_ties(scores, promised), self._most_gained(scores)
         start = self._extended(self.fitted.coef, 1)
         n_parts = max(1, order.size * self.basis.pool.rows.n_rows // _REFITTED)
         for part in np.array_split(order, n_parts):
             columns = self.basis.kernel_values(moved(places[part], scores.places))
             for i, candidate in enumerate(part):
+                limit = best + TIE * abs(best) if np.isfinite(best) else inf
+                if self.fitted.objective - most[candidate] > limit:
+                    continue
                 place = int(places[candidate])
                 tried = self.basis.spanned_with(self.labelled, place, columns[:, i])
-                limit = best + TIE * abs(best) if np.isfinite(best) else inf
                 refitted = refit(tried, self.criterion, start, above=limit)
                 if refitted is not None:
                     values[candidate] = refitted.objective
                     best = min(best, refitted.objective)
         return self._tie_break(scores, moved(values - self.fitted.objective, gains))
+
+    def _most_gained(self, scores: Scores) -> Array:
+        r"""Bounds of what candidates can gain, by the dual of the functions there are.
+
+        Its multipliers are feasible with one more column, too, along which they pull by the slope
+        g, and so cost :math:`g^2/2\lambda` of the dual. Where there are kinks and a good gap.
+        """
+        gap, penalty = self.fitted.known_gap, self.criterion.penalty
+        slope, power = as_numpy(scores.slope), as_numpy(scores.power)
+        if gap is None or gap > _CERTAIN:
+            return np.full(power.size, np.inf)
+        pulled = np.sum(slope**2, axis=1) / (2.0 * penalty * np.maximum(power, 1e-300))
+        return 1.01 * pulled + _CERTAIN * self.fitted.objective
 
     def _of_ties(self, scores: Scores, promised: Array) -> Array:
         """Candidates by what they promise; of several that promise the same, the first in value."""

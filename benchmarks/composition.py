@@ -1,8 +1,8 @@
 """Costs inside scikit-learn's meta-estimators: before, with tails, and with a decision outside.
 
 Breast cancer, calling a malignant tumour benign costs 20 times as much as the other error; mean
-cost of decisions on rows that were not fitted, over ten halves of the data, all at C = .1. "as it decides" is the
-meta-estimator's own ``predict``; "Bayes outside" is ``BayesDecisionClassifier`` around it.
+cost of decisions on rows that were not fitted, over ten halves of the data, all at C = .1. "Bayes
+outside" is ``BayesDecisionClassifier`` around the meta-estimator; otherwise it decides itself.
 """
 
 from __future__ import annotations
@@ -47,6 +47,16 @@ C = 0.1
 Make = Callable[[Any], Any]
 
 
+def _without_costs(model: Any) -> Any:
+    """Return a model for what votes by the sign of its log-odds, whatever errors cost."""
+    return clone(model).set_params(costs=None) if hasattr(model, "costs") else model
+
+
+def _without_zone(model: Any) -> Any:
+    """Return a model for what learns the scale of its scores anew, and looks at all of them."""
+    return clone(model).set_params(zone=None) if hasattr(model, "zone") else model
+
+
 def _voting(how: str) -> Make:
     def make(model: Any) -> Any:
         members = [
@@ -65,11 +75,13 @@ METAS: dict[str, Make] = {
     "BaggingClassifier": lambda model: BaggingClassifier(model, 5, random_state=0),
     "VotingClassifier, soft": _voting("soft"),
     "VotingClassifier, hard": _voting("hard"),
-    "CalibratedClassifierCV": lambda model: CalibratedClassifierCV(model),
+    # a sigmoid would be for log-odds without kinks: tails="as-fitted"
+    "CalibratedClassifierCV": lambda model: CalibratedClassifierCV(model, method="isotonic"),
     "OneVsRestClassifier": OneVsRestClassifier,
-    "OneVsOneClassifier": OneVsOneClassifier,
+    "OneVsOneClassifier": lambda model: OneVsOneClassifier(_without_costs(model)),
     "StackingClassifier": lambda model: StackingClassifier(
-        [("one", model), ("two", GaussianNB())], final_estimator=clone(model)
+        [("one", _without_zone(model)), ("two", GaussianNB())],
+        final_estimator=LogisticRegression(C=10.0),
     ),
     # which gives all rows together a weight of one
     "AdaBoostClassifier": lambda model: AdaBoostClassifier(

@@ -355,9 +355,8 @@ class TruncatedLogisticRegression(
             solution, kept = ramp.convex, ramp.kept
             self.objective_, self.n_iter_ = ramp.objectives[-1], ramp.n_iter
         slopes = self._fit_tails(labelled, spec, solution)
-        self._expose(
-            labelled if ceilings is None or labelled.held is None else kept, spec, solution
-        )
+        held = labelled.held is not None
+        self._expose(kept if held and ceilings is not None else labelled, spec, solution)
         self.tail_slopes_ = moved(slopes, labelled.like)
         return solution
 

@@ -167,6 +167,27 @@ def test_costs_of_rows_move_to_where_the_probabilities_are(data, rows):
             assert bool(array_api_strict.all(got == here_again))
 
 
+@pytest.mark.parametrize("name", ["minimax", "import vectors", "rate limit"])
+def test_costs_of_rows_move_to_where_the_scores_are(data, rows, name):
+    X, y = data
+    if name == "rate limit":
+        inner = TruncatedLogisticRegression(zone=None)
+        clf = RateLimitClassifier(inner, max_fpr=0.3, random_state=0)
+    else:
+        clf = deciding(name)(None)
+    wanted = clf.fit(X, y).predict(X, example_costs=rows)
+    device = array_api_strict.Device("device1")
+    with sklearn.config_context(array_api_dispatch=True):
+        there = [array_api_strict.asarray(a, device=device) for a in (X, y)]
+        clf.fit(*there)
+        for costs in (rows, array_api_strict.asarray(rows, device=device)):
+            got = clf.predict(there[0], example_costs=costs)
+            assert got.device == device
+            assert bool(
+                array_api_strict.all(got == array_api_strict.asarray(wanted, device=device))
+            )
+
+
 def test_thresholds_beyond_the_zone_of_a_fit_are_said(data):
     X, y = data
     clf = BayesDecisionClassifier(TruncatedLogisticRegression(zone=(0.3, 0.7))).fit(X, y)
@@ -306,6 +327,20 @@ def test_limits_of_the_other_class_turn_thresholds_round():
     p = clf.predict_proba(X)[:, 0]
     own = np.minimum(1.0 / (1.0 + np.exp(X[:, 0])), clf.threshold_range_[1])
     np.testing.assert_array_equal(clf.predict(X, example_costs=E), np.where(p >= own, 0, 1))
+
+
+def test_rows_that_are_held_out_take_their_costs_along():
+    X, y = make_classification(1000, 5, random_state=0)
+    inner = TruncatedLogisticRegression(zone=None)
+    mapping = {0: np.exp(X[:, 0]), 1: 1.0}
+    E = cost_matrices(mapping, [0, 1])
+    one, other = (
+        RateLimitClassifier(inner, max_fpr=0.3, random_state=0).fit(X, y, example_costs=costs)
+        for costs in (E, mapping)
+    )
+    np.testing.assert_array_equal(one.estimator_.coef_, other.estimator_.coef_)
+    plain = RateLimitClassifier(inner, max_fpr=0.3, random_state=0).fit(X, y)
+    assert np.any(plain.estimator_.coef_ != one.estimator_.coef_)
 
 
 def test_limits_that_costs_of_rows_cannot_keep():

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 import grayzone
+from grayzone.metrics import make_cost_scorer
 
 skops_io = pytest.importorskip("skops.io")
 
@@ -33,6 +34,9 @@ MODELS = {
     "truncated, kernel": grayzone.TruncatedLogisticRegression(kernel="rbf"),
     "truncated, active set": grayzone.TruncatedLogisticRegression(solver="active-set"),
     "truncated, search": grayzone.TruncatedLogisticRegressionCV(Cs=[1.0, 10.0], cv=FOLDS),
+    "truncated, search by costs": grayzone.TruncatedLogisticRegressionCV(
+        Cs=[1.0, 10.0], cv=FOLDS, scoring=make_cost_scorer({0: 1.0, 1: 4.0})
+    ),
 }
 
 

@@ -22,12 +22,10 @@ from grayzone.estimators._callbacks import fit_progress
 from grayzone.metrics import expected_cost
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
-    as_labels,
     as_numpy,
     check_integer,
     check_penalty,
     check_weights,
-    encode_labels,
     is_real,
 )
 from grayzone.sources.labelled import Labelled, label
@@ -137,18 +135,14 @@ def negative_cost(
     Rows that have costs are decided by them, too.
     """
     undecided = getattr(estimator, "_reject_costs", None)
-    costs, prices, options = estimator.cost_matrix_, None, {}
+    costs, options = estimator.cost_matrix_, {}
     if example_costs is not None:
-        classes = as_numpy(estimator.classes_)
         costs, options = None, {"example_costs": example_costs}
-        codes = encode_labels(as_labels(y, "y"), classes, "y")
-        prices = as_numpy(cost_matrices(example_costs, classes, len(codes)))
-        prices = prices[np.arange(len(codes)), codes]
     return -expected_cost(
         y,
         estimator.predict(X, **options),
         costs=costs,
-        example_costs=prices,
+        example_costs=example_costs,
         labels=estimator.classes_,
         sample_weight=sample_weight,
         reject_cost=undecided,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -383,6 +384,8 @@ def _in_double(X: Any) -> Any:
 
 def _part_of(value: Any, rows: Array, n_rows: int) -> Any:
     """Return a fit parameter for some of the rows, where it has one entry a row."""
+    if isinstance(value, Mapping):
+        return {label: _part_of(part, rows, n_rows) for label, part in value.items()}
     shape = getattr(value, "shape", (len(value),) if isinstance(value, (list, tuple)) else ())
     return rows_of(value, rows) if shape and shape[0] == n_rows else value
 

@@ -15,6 +15,7 @@ _OWN = (
     "grayzone.estimators.tight_bound_cv.TightBoundLogisticRegressionCV",
     "grayzone.estimators.truncated.TruncatedLogisticRegression",
     "grayzone.estimators.truncated_cv.TruncatedLogisticRegressionCV",
+    "grayzone.metrics.scorer.CostScorer",
     "grayzone.numerics.kernels.Kernel",
     "grayzone.solvers.policy.online.OnlinePolicy",
     # splits that searches are given, which skops does not know

@@ -205,6 +205,23 @@ ENTRIES = (
         data=("covtype",),
     ),
     Entry(
+        "do-no-harm",
+        "peers",
+        "benchmarks.do_no_harm",
+        "Zones and bounds as they come beside logistic regression: costs of decisions",
+        data=(
+            "a9a",
+            "bank_marketing",
+            "covtype",
+            "esl_mixture",
+            "german_credit_numeric",
+            "ijcnn1",
+            "statlog_heart",
+            "spambase",
+            *FIVE_SETS,
+        ),
+    ),
+    Entry(
         "latency",
         "peers",
         "benchmarks.peers.latency",

@@ -222,6 +222,13 @@ ENTRIES = (
         ),
     ),
     Entry(
+        "limits",
+        "peers",
+        "benchmarks.limits",
+        "Limits on rates at a confidence of 95 %, beside nproc's umbrella and MAPIE",
+        data=("covtype", "ijcnn1", "bank_marketing", "a9a", "spambase"),
+    ),
+    Entry(
         "latency",
         "peers",
         "benchmarks.peers.latency",

@@ -15,6 +15,7 @@ from fuzz.findings import Finding, Outcome
 from fuzz.models import make_model, scaled_costs
 from fuzz.reference import criterion_of, is_definite, kernel_matrix, support_vector_start
 from fuzz.rows import Rows, make_rows, new_rows
+from grayzone.numerics.tails import stretched
 
 Array = Any
 
@@ -202,7 +203,7 @@ def _no_worse(trial: Trial) -> None:
     if case["estimator"] not in _ZONED or ramp or reference or not (trial.converged and fitted):
         return
     X = trial.rows.X.astype(np.float64)
-    scores = trial.predicted("decision_function", X)
+    scores = _as_fitted(model, trial.predicted("decision_function", X))
     early = case["parameters"].get("early_stopping", False)  # judged by rows that it has not seen
     if scores is None or early or not np.all(np.isfinite(scores)):
         return
@@ -264,6 +265,15 @@ def _decides(trial: Trial) -> None:
         proba = trial.predicted("predict_proba", X)
         if proba is not None and _proper(trial, proba, "training rows") and not unknown:
             _cheapest(trial, proba, decided)
+
+
+def _as_fitted(model: Any, scores: Any) -> Any:
+    """Scores without the slopes that they have beyond the zone."""
+    slopes = getattr(model, "tail_slopes_", None)
+    if scores is None or slopes is None:
+        return scores
+    columns = scores.reshape(len(scores), -1)
+    return stretched(columns, model._tail_ends(), 1.0 / taken(slopes)).reshape(scores.shape)
 
 
 def _without_model(model: Any) -> bool:

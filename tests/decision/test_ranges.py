@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import logit
+from sklearn.linear_model import LogisticRegression
 
 from grayzone import (
     BayesDecisionClassifier,
@@ -24,7 +25,6 @@ from grayzone.decision import (
 from grayzone.decision.rules import certain_from, cuts_between_actions
 from grayzone.estimators.facts import facts_of
 from grayzone.metrics import cost_curve, expected_cost, make_cost_scorer, selective_risk
-from sklearn.linear_model import LogisticRegression
 
 COSTS = {"bad": (3, 8), "good": 1}
 CLASSES = ["bad", "good"]

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_expit, logit
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.metrics import log_loss
+from sklearn.preprocessing import scale
 
 from grayzone import TruncatedLogisticRegression, TruncatedLogisticRegressionCV
 from grayzone.numerics.spread import _spread_sorted, spread
 from grayzone.numerics.tails import stretched
 from grayzone.sources import from_batches
-from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.metrics import log_loss
-from sklearn.preprocessing import scale
 
 X, y = load_breast_cancer(return_X_y=True)
 X = scale(X)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import expit, logit
+from sklearn.frozen import FrozenEstimator
 
 from grayzone import (
     BayesDecisionClassifier,
@@ -12,7 +13,6 @@ from grayzone import (
 from grayzone.decision import bayes_decision
 from grayzone.decision.rules import cuts_between_actions
 from grayzone.metrics import expected_cost
-from sklearn.frozen import FrozenEstimator
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 3))

@@ -257,7 +257,7 @@ def test_warnings_of_the_package_are_told_apart():
 @pytest.mark.parametrize("parameters", [{}, {"class_weight": "balanced"}, {"zone": None}])
 def test_the_criterion_is_that_of_the_fit(classes, parameters):
     X, y, weight = make_rows({**ROWS, "classes": classes, "weights": "uniform"})
-    model = TruncatedLogisticRegression(**parameters).fit(X, y, weight)
+    model = TruncatedLogisticRegression(**parameters, tails="as-fitted").fit(X, y, weight)
     criterion = criterion_of(model, np.unique(y), y, weight)
     found = criterion.objective(model.decision_function(X), float(np.sum(model.coef_**2)))
     assert found == pytest.approx(model.objective_, rel=1e-9)

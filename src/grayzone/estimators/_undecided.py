@@ -14,13 +14,13 @@ class MayStayUndecided:
 
     reject_cost: Any
     undecided_label: Any
+    actions_: NDArray[Any]
     # what staying undecided costs for each true class: plain numbers, wherever the data are
     _reject_costs: list[float] | None = None
 
-    def _set_rejection(self, classes: NDArray[Any]) -> NDArray[Any]:
-        """Set what staying undecided costs; returns the labels of all actions."""
-        self._reject_costs = None
-        if self.reject_cost is None:
-            return classes
-        self._reject_costs = reject_costs(self.reject_cost, classes).tolist()
-        return action_labels(classes, self.undecided_label)
+    def _set_rejection(self, classes: NDArray[Any]) -> None:
+        """Set the labels of all actions, and what staying undecided costs."""
+        self.actions_, self._reject_costs = classes, None
+        if self.reject_cost is not None:
+            self.actions_ = action_labels(classes, self.undecided_label)
+            self._reject_costs = reject_costs(self.reject_cost, classes).tolist()

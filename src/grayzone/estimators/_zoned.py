@@ -11,32 +11,36 @@ from grayzone.decision.ranges import cuts_of
 from grayzone.decision.rules import certain_from
 from grayzone.decision.zones import binary_zone, class_caps, floor_of
 from grayzone.estimators._stakes import refuse_both, staked
-from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.numerics.checks import as_numpy, is_real
 from grayzone.sources.labelled import Labelled
 
 Array = Any
 
 
-class Zoned(MayStayUndecided):
-    """An estimator with the parameters ``costs`` and ``zone``, and what they come to."""
+class Zoned:
+    """An estimator with the parameters ``costs`` and ``zone``, and what they come to.
+
+    One that may stay undecided is a :class:`MayStayUndecided` first.
+    """
 
     costs: Any
     zone: Any
-    # not a parameter of all of them: the others always decide
-    reject_cost: Any = None
-    undecided_label: Any = "auto"
+    _reject_costs: list[float] | None = None
     # of rows with costs of their own, how far their zones reach
     _reach: tuple[float, float] | None = None
 
+    def _set_rejection(self, classes: Array) -> None:
+        """Set nothing: without the parameter ``reject_cost`` all rows are decided."""
+
     def _set_decision(self, labelled: Labelled) -> Labelled:
-        """Set ``classes_``, ``actions_``, ``cost_matrix_``, ``threshold_`` and ``zone_``.
+        """Set ``classes_``, ``cost_matrix_``, ``threshold_`` and ``zone_``.
 
         Returns the rows: those that have costs of their own weigh what is at stake in them, and
         the decision is that of their mean costs.
         """
         classes, prior, costs = labelled.classes, labelled.prior, self.costs
-        self.classes_, self.actions_ = classes, self._set_rejection(classes)
+        self.classes_ = classes
+        self._set_rejection(classes)
         self._reach = None
         if labelled.priced:
             refuse_both(costs, labelled)

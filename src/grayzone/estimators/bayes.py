@@ -190,7 +190,8 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
             )
         classes = as_numpy(estimator.classes_)
         self._set_decision(classes, y, sample_weight)
-        self._expose_inner(estimator, self._set_rejection(classes), X)
+        self._set_rejection(classes)
+        self._expose_inner(estimator, self.actions_, X)
         self._warn_beyond_zone()
         return self
 

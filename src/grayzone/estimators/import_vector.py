@@ -116,8 +116,6 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
     ----------
     classes_ : ndarray of shape (K,)
         Class labels; ``classes_[1]`` is the positive one of two.
-    actions_ : ndarray of shape (K,)
-        What ``predict`` can return: the classes.
     import_points_ : ndarray of shape (n_points,)
         Training rows that span f, in the order they were chosen.
     import_vectors_ : {array, sparse array} of shape (n_points, n_features)

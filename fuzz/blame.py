@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import grayzone
 
+_NAME = f"{grayzone.__name__}."
 _HERE = str(Path(grayzone.__file__).parent)
 _SKLEARN = str(Path(sklearn.__file__).parent)
 # What scikit-learn says of the data of any estimator, in its own or in NumPy's words.
@@ -56,10 +57,12 @@ def place_of(frames: Iterable[traceback.FrameSummary]) -> str:
 def is_refusal(error: BaseException) -> bool:
     """Whether an exception is a sentence for the user: ours, or one of scikit-learn's checks.
 
-    That is a ValueError or a TypeError, none of their subclasses, which the package raises itself:
-    one that NumPy raises in a line of the package is foreign.
+    That is a ValueError or a TypeError, none of their subclasses but its own, which the package
+    raises itself: one that NumPy raises in a line of the package is foreign.
     """
-    if type(error) not in (ValueError, TypeError) or error.__traceback__ is None:
+    plain = type(error) in (ValueError, TypeError)
+    own = isinstance(error, (ValueError, TypeError)) and type(error).__module__.startswith(_NAME)
+    if not (plain or own) or error.__traceback__ is None:
         return False
     last = _innermost(error.__traceback__)
     file, code = last.tb_frame.f_code.co_filename, last.tb_frame.f_code.co_code

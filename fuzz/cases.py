@@ -89,6 +89,7 @@ _BOUNDS: dict[str, Drawn] = {
     "max_fpr": _one_of(0.05, 0.1, 0.3, 0.0),
     "min_recall": _one_of(0.5, 0.9, 0.99),
     "min_precision": _one_of(0.5, 0.8, 0.99),
+    "confidence": _one_of(None, None, 0.5, 0.95),
     "validation_fraction": _SHARE,
     "solver": _one_of("auto", "mm", "direct"),
     "fit_intercept": st.booleans(),

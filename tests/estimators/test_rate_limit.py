@@ -256,6 +256,15 @@ def test_folds_that_say_nothing_of_some_rows(cv, words):
     assert not hasattr(model, "estimator_")
 
 
+def test_cross_fitted_scores_that_are_a_few_numbers():
+    """Another fit of a tree has others; rows that are held out are judged by the tree itself."""
+    X, y = draw(600, 0)
+    model = RateLimitClassifier(DecisionTreeClassifier(max_depth=3), max_fpr=0.2, cv=5)
+    with pytest.raises(ValueError, match=r"different numbers in a fold.* cv=None"):
+        model.fit(X, y)
+    assert 0.0 <= model.set_params(cv=None).fit(X, y).rates_["fpr"] < 0.2
+
+
 def test_a_frozen_classifier_has_no_folds():
     X, y = draw(400, 0)
     base = FrozenEstimator(LogisticRegression().fit(X, y))

@@ -469,7 +469,7 @@ def test_what_comes_back_does_not_grow_with_the_rows(parameters):
 def test_bounds_share_readings():
     X, y, _ = data(n=1000)
     source = ListSource(X, y)
-    found = make(tol=1e-6).fit(source)
+    found = make(tol=1e-6, n_bounds=10).fit(source)
     # labels, the first look, and the Newton steps of each bound: nothing between them
     assert source.readings <= 2 + 5 * found.n_iter_
 

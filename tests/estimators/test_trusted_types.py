@@ -29,6 +29,7 @@ MODELS = {
     "tight bound": grayzone.TightBoundLogisticRegression(),
     "tight bound, undecided": grayzone.TightBoundLogisticRegression(reject_cost=0.2),
     "tight bound, limited": grayzone.TightBoundLogisticRegression(max_fpr=0.4, random_state=0),
+    "tight bound, search": grayzone.TightBoundLogisticRegressionCV(Cs=[1.0, 10.0], cv=FOLDS),
     "tight bound around another": grayzone.TightBoundClassifier(LogisticRegression()),
     "truncated": grayzone.TruncatedLogisticRegression(),
     "truncated, kernel": grayzone.TruncatedLogisticRegression(kernel="rbf"),

@@ -27,6 +27,7 @@ from grayzone import (
     SparseMinimaxProbabilityMachine,
     TightBoundClassifier,
     TightBoundLogisticRegression,
+    TightBoundLogisticRegressionCV,
     TruncatedLogisticRegression,
     TruncatedLogisticRegressionCV,
 )
@@ -121,6 +122,14 @@ ESTIMATORS = {
         _Bounds(max_fpr=0.2, n_bounds=2, validation_fraction=0.3, random_state=0),
         methods=_POLICY,
         draws=True,
+    ),
+    "bound search": Case(
+        TightBoundLogisticRegressionCV(Cs=[0.1, 1.0], cv=2, tol=1e-9), methods=_POLICY
+    ),
+    "bound search, undecided": Case(
+        TightBoundLogisticRegressionCV(Cs=[0.1, 1.0], cv=2, reject_cost=0.2, tol=1e-9),
+        3,
+        methods=_POLICY,
     ),
     "bounds of any model": Case(TightBoundClassifier(_Truncated(), n_bounds=3), methods=_CHOICES),
     "decisions": Case(
@@ -372,6 +381,8 @@ SPARSE = ("CSR", "CSR, single", "CSC")
 # The estimators that need all rows at once, and those that compute with NumPy alone.
 _AT_ONCE = (
     "search",
+    "bound search",
+    "bound search, undecided",
     "import point search",
     "minimax",
     "kernel minimax",

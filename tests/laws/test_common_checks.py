@@ -23,6 +23,7 @@ from grayzone import (
     SparseMinimaxProbabilityMachine,
     TightBoundClassifier,
     TightBoundLogisticRegression,
+    TightBoundLogisticRegressionCV,
     TruncatedLogisticRegression,
     TruncatedLogisticRegressionCV,
 )
@@ -52,6 +53,7 @@ ESTIMATORS = [
     # with reject_cost, predict may return a label that is no class
     TightBoundLogisticRegression(),
     TightBoundLogisticRegression(solver="direct"),
+    TightBoundLogisticRegressionCV(Cs=3, cv=3),
     TightBoundClassifier(LogisticRegression()),
     BayesDecisionClassifier(LogisticRegression()),
     # a limit that few rows are enough for, and costs that find the best threshold below it

@@ -23,6 +23,7 @@ from grayzone import (
     SparseMinimaxProbabilityMachine,
     TightBoundClassifier,
     TightBoundLogisticRegression,
+    TightBoundLogisticRegressionCV,
     TruncatedLogisticRegression,
     TruncatedLogisticRegressionCV,
 )
@@ -45,6 +46,7 @@ ALL = {
     "minimax, kernel": MinimaxProbabilityMachine(kernel="rbf", random_state=0),
     "sparse minimax": SparseMinimaxProbabilityMachine(n_bases=2, random_state=0),
     "bounds": TightBoundLogisticRegression(),
+    "bound search": TightBoundLogisticRegressionCV(Cs=[1.0], cv=2),
     "bounds of any model": TightBoundClassifier(TruncatedLogisticRegression(), n_bounds=2),
     "decisions": BayesDecisionClassifier(TruncatedLogisticRegression()),
 }

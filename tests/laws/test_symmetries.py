@@ -11,6 +11,8 @@ RTOL = 1e-8
 # Folds and held-out rows are drawn among rows, so that copies and places of rows change them.
 DRAWN = {
     "search",
+    "bound search",
+    "bound search, undecided",
     "import point search",
     "import points, held-out rows",
     "bounds, held-out rows",

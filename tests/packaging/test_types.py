@@ -25,8 +25,9 @@ ESTIMATORS = {
     "SparseMinimaxProbabilityMachine": "SparseMinimaxProbabilityMachine()",
     "BayesDecisionClassifier": "BayesDecisionClassifier(TruncatedLogisticRegression())",
     "TightBoundLogisticRegression": "TightBoundLogisticRegression()",
+    "TightBoundLogisticRegressionCV": "TightBoundLogisticRegressionCV()",
 }
-FIT_ALONE = ("TightBoundLogisticRegression",)
+FIT_ALONE = ("TightBoundLogisticRegression", "TightBoundLogisticRegressionCV")
 WITHOUT_PROBABILITIES = ("MinimaxProbabilityMachine", "SparseMinimaxProbabilityMachine")
 
 

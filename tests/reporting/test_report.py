@@ -446,6 +446,7 @@ FAMILIES = {
     "minimax": grayzone.MinimaxProbabilityMachine(),
     "sparse-minimax": grayzone.SparseMinimaxProbabilityMachine(n_bases=4, random_state=0),
     "tight": grayzone.TightBoundLogisticRegression(),
+    "tight-cv": grayzone.TightBoundLogisticRegressionCV(Cs=[0.1, 1.0], cv=2),
     "tight-around": grayzone.TightBoundClassifier(LogisticRegression()),
 }
 WRAPPERS = {

@@ -27,6 +27,7 @@ from grayzone import (
     SparseMinimaxProbabilityMachine,
     TightBoundClassifier,
     TightBoundLogisticRegression,
+    TightBoundLogisticRegressionCV,
     TruncatedLogisticRegression,
 )
 from grayzone.solvers.truncated import readings
@@ -290,6 +291,7 @@ IN_MEMORY = {
     SparseMinimaxProbabilityMachine(): "ImportVectorMachine",
     ImportVectorMachineCV(): "a sample of the rows, then fit ImportVectorMachine",
     TightBoundClassifier(LogisticRegression()): "TightBoundLogisticRegression takes blocks",
+    TightBoundLogisticRegressionCV(): "a sample of the rows, then fit TightBoundLogisticRegression",
     BayesDecisionClassifier(LogisticRegression()): "FrozenEstimator",
 }
 

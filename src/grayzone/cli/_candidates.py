@@ -86,7 +86,7 @@ def _logistic(stakes: Stakes, seed: int) -> Any:
 def _truncated(stakes: Stakes, seed: int) -> Any:
     model = TruncatedLogisticRegressionCV(
         Cs=CS,
-        zones=(0.5, 1.0, 2.0) if stakes.binary else (None,),
+        zones=(0.5, 1.0, 2.0, 4.0) if stakes.binary else (None,),
         costs=stakes.costs,
         reject_cost=stakes.reject_cost,
         cv=_folds(seed),

@@ -35,6 +35,7 @@ __all__ = ["RateLimitClassifier"]
 Array = Any
 
 _LIMITS = ("max_fpr", "min_recall", "min_precision")
+_FEWEST_SCORES = 30  # that differ in a fold
 
 
 class RateLimitClassifier(DecidingWrapper):
@@ -47,12 +48,15 @@ class RateLimitClassifier(DecidingWrapper):
     for rows that are drawn as the held-out ones are, whatever the classifier and the distribution:
     by order statistics of the scores of a class for a false positive rate or a recall (the
     Neyman–Pearson umbrella [1]_), by a fixed sequence of exact binomial tests for a precision.
-    Several limits, and several groups, share the error. Of the thresholds that keep all limits the
-    one nearest to the cheapest is taken: rule (1) of Hérault & Grandvalet (2007) for probabilities,
-    the least mean cost of the held-out rows for other scores. Without `costs` it is the one that
-    decides for most rows, or for fewest where only a recall is asked for.
+    Several limits share the error, and so do several groups where it is a precision: the strictest
+    of the thresholds that keep another rate in each group keeps it in all. Of the thresholds that
+    keep all limits the one nearest to the cheapest is taken: rule (1) of Hérault & Grandvalet
+    (2007) for probabilities, the least mean cost of the held-out rows for other scores. Without
+    `costs` it is the one that decides for most rows, or for fewest where only a recall is asked
+    for.
 
-    The statement is about the classifier that is kept: it is not fitted again to all rows.
+    The statement is about the classifier that is kept: it is not fitted again to all rows. With
+    `cv` it is, and no row is lost to it; what holds then is told there.
 
     Parameters
     ----------
@@ -75,6 +79,14 @@ class RateLimitClassifier(DecidingWrapper):
         The class that limits are about, against all others; ``classes_[1]`` of two classes.
     validation_fraction : float, default=0.3
         Share of the rows of each class that is held out.
+    cv : int, cross-validation splitter or iterable, default=None
+        Folds, of which each row is in one: the threshold comes from scores of all rows, by
+        classifiers fitted to the other folds, and the classifier from all rows. More is made of few
+        rows, and nothing is proven: the limits hold with the confidence as far as the last fit
+        scores new rows as those of the folds score theirs, which no number of rows ensures for
+        every classifier. In simulations linear models and naive Bayes broke them less often than
+        stated (at most 2.5 % at a confidence of 95 %), trees more often (10 %): few different
+        scores in a fold are an error. None: rows are held out, which needs no such assumption.
     random_state : int, RandomState instance or None, default=None
         Draws the held-out rows.
 
@@ -92,7 +104,7 @@ class RateLimitClassifier(DecidingWrapper):
     rates_ : dict
         "fpr", "recall" and "precision" of the held-out rows at `threshold_`.
     n_held_out_ : int
-        Held-out rows.
+        Held-out rows; with `cv` all.
 
     See Also
     --------
@@ -104,7 +116,8 @@ class RateLimitClassifier(DecidingWrapper):
     -----
     Held-out rows are counted, whatever they weigh: weights are for the classifier's fit; rows of
     weight zero are left out. Equal scores are decided alike, which keeps limits and may leave room
-    below them.
+    below them. They are held out by class or, for a precision, whatever their class: it is about
+    rows as they come.
 
     References
     ----------
@@ -270,6 +283,7 @@ class RateLimitClassifier(DecidingWrapper):
             responses = getattr(model, self._method)(_in_double(rows_of(X, used[outside])))
             scores[outside] = as_numpy(self._scores(responses))
             times[outside] += 1
+            _check_different(scores[outside])
         if np.any(times != 1):
             raise ValueError(
                 f"cv must hold each row out once; some are held out {int(times.max())} times, "
@@ -371,6 +385,20 @@ class RateLimitClassifier(DecidingWrapper):
             np.clip(own, *self.threshold_range_), scores
         )
         return self._labels(xp.astype(reached if k == 1 else ~reached, xp.int64))
+
+
+def _check_different(scores: Array) -> None:
+    """Check that a fold's scores are not a few numbers, as a tree's are: its next fit has others.
+
+    In simulations limits of trees were broken twice as often as they may be.
+    """
+    n_different = len(np.unique(scores))
+    if n_different < min(_FEWEST_SCORES, 0.5 * len(scores)):
+        raise ValueError(
+            f"Cross-fitted scores are {n_different} different numbers in a fold. Those of the "
+            "classifier fitted to all rows can be others, of which a threshold then says nothing: "
+            "hold rows out, with cv=None."
+        )
 
 
 def _in_double(X: Any) -> Any:

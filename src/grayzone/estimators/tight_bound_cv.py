@@ -143,13 +143,13 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
     >>> from sklearn.preprocessing import scale
     >>> from grayzone import TightBoundLogisticRegressionCV
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = TightBoundLogisticRegressionCV(Cs=[0.01, 0.1, 1.0], costs={0: 5, 1: 1})
+    >>> clf = TightBoundLogisticRegressionCV(Cs=[0.01, 0.1, 1.0], costs={0: 20, 1: 1})
     >>> clf.fit(scale(X), y).gate_["chosen"]
-    'logistic regression, C=0.1'
+    'logistic regression, C=1'
     >>> clf.gate_["gain"] < clf.gate_["required_gain"]
     True
     >>> round(clf.threshold_, 3)
-    0.833
+    0.952
     """
 
     def __init__(

@@ -210,7 +210,9 @@ class TruncatedLogisticRegressionCV(
     >>> clf.fit(scale(X), y).scores_.shape
     (3, 5)
     >>> clf.gate_["accepted"], clf.gate_["chosen"], clf.best_zone_
-    (False, 'logistic regression, C=0.1', None)
+    (True, 'zone=0.5, C=1', 0.5)
+    >>> clf.gate_["gain"] > clf.gate_["required_gain"]
+    True
     >>> clf.oof_decision_function_.shape
     (569,)
     """

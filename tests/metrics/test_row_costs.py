@@ -105,6 +105,17 @@ def test_savings_are_measured_by_the_cheapest_constant_decision():
         assert math.isnan(savings_score([0, 0], [0, 1]))
 
 
+def test_costs_and_savings_are_those_of_empulse_where_it_is_installed():
+    metrics = pytest.importorskip("empulse.metrics")
+    y, pred, E, _ = random_rows(K=2)
+    (tn, fp), (fn, tp) = np.moveaxis(E, 0, -1)
+    costs = {"tn_cost": tn, "fp_cost": fp, "fn_cost": fn, "tp_cost": tp}
+    theirs = metrics.cost_loss(y, pred, normalize=True, **costs)
+    assert expected_cost(y, pred, example_costs=E) == pytest.approx(theirs, rel=1e-12)
+    theirs = metrics.savings_score(y, pred, **costs)
+    assert savings_score(y, pred, example_costs=E) == pytest.approx(theirs, rel=1e-12)
+
+
 @pytest.mark.parametrize("ties", [False, True])
 def test_a_cost_curve_moves_all_thresholds_by_one_factor_of_their_odds(ties):
     rng = np.random.default_rng(0)

@@ -151,7 +151,7 @@ def _fit(trial: Trial) -> bool:
 def _fitted(trial: Trial) -> Any:
     with carried(trial.case["carrier"], trial.rows) as given:
         rows, weight = given[:2], given[2:]
-        return trial.model.fit(*rows, **{"sample_weight": w for w in weight})
+        return trial.model.fit(*rows, **(dict(sample_weight=weight[0]) if weight else {}))
 
 
 def _earlier(trial: Trial) -> tuple[Array, Array]:

@@ -44,8 +44,10 @@ def broken_by_fit(model: Any, rows: Rows, scores: Array, decided: Array) -> Iter
         yield "limit broken", f"The threshold {threshold:g} is not within {low:g} to {high:g}."
     k = _positive(model)
     own = scores[:, k] if scores.ndim == 2 else scores * (1.0 if k == 1 else -1.0)
-    # held-out rows were judged in double precision, so new ones are, too
-    if np.any((own.astype(np.float64) >= threshold) != (decided == taken(model.classes_)[k])):
+    # rows are judged in double precision: scores in single precision may round to the other side
+    sure = np.abs(own.astype(np.float64) - threshold) > 1e-6 * (own.dtype == np.float32)
+    reached = own.astype(np.float64) >= threshold
+    if np.any(sure & (reached != (decided == taken(model.classes_)[k]))):
         yield "dear decisions", "A decision is not what the threshold says."
     for name, needed in _needed(model).items():
         there = _rows_for(name, model, rows)

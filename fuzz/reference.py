@@ -112,7 +112,7 @@ def support_vector_start(criterion: Criterion, K: Array, fit_intercept: bool) ->
     """Return the criterion at the dual coefficients of ``SVC``, one machine a class beyond two."""
     codes, weight, caps, C = criterion
     positives = [1] if len(caps) == 2 else range(len(caps))
-    scores, square = [], 0.0
+    scores, square, rounding = [], 0.0, 0.0
     for k in positives:
         found = _machine(K, codes == k, weight, C)
         if found is None:
@@ -120,9 +120,12 @@ def support_vector_start(criterion: Criterion, K: Array, fit_intercept: bool) ->
         coef, intercept = found
         values = K @ coef
         square += float(coef @ values)
+        # values that cancel are as wrong as they are large: no loss is steeper than one
+        wrong = 10.0 * np.finfo(float).eps * (np.abs(K) @ np.abs(coef))
+        rounding += float(weight @ wrong + np.abs(coef) @ wrong / C)
         scores.append(values + (intercept if fit_intercept else 0.0))
     together = scores[0] if len(caps) == 2 else np.column_stack(scores)
-    return criterion.objective(together, square)
+    return criterion.objective(together, square) + rounding
 
 
 def _machine(K: Array, positive: Array, weight: Array, C: float) -> tuple[Array, float] | None:

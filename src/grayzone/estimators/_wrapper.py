@@ -133,11 +133,12 @@ class DecidingWrapper(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEs
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             The scores.
         """
-        return self._respond("decision_function", X, caller="decision_function")
+        scores = self._respond("decision_function", X, caller="decision_function")
+        return checked_finite(scores, self, "scores")
 
     def _proba(self, X: Any, *, caller: str) -> Any:
         """Return class probabilities where decisions are made."""
-        return checked_probabilities(self._respond("predict_proba", X, caller=caller), self)
+        return checked_finite(self._respond("predict_proba", X, caller=caller), self)
 
     def _log_proba(self, X: Any) -> Any:
         return self._respond("predict_log_proba", X, caller="predict_log_proba")
@@ -205,15 +206,15 @@ class DecidingWrapper(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return tags
 
 
-def checked_probabilities(proba: Any, wrapper: Any) -> Any:
-    """Check that a wrapped classifier's probabilities are numbers."""
-    xp = array_namespace(proba)
-    if not bool(xp.all(xp.isfinite(proba))):
+def checked_finite(said: Any, wrapper: Any, what: str = "probabilities") -> Any:
+    """Check that what a wrapped classifier says are numbers."""
+    xp = array_namespace(said)
+    if not bool(xp.all(xp.isfinite(said))):
         raise ValueError(
-            f"{type(wrapper.estimator_).__name__} gives probabilities that are not finite for "
-            "these rows; are their values far beyond those of the fit?"
+            f"{type(wrapper.estimator_).__name__} gives {what} that are not finite for these rows; "
+            "are their values far beyond those of the fit?"
         )
-    return proba
+    return said
 
 
 def _placed(actions: NDArray[Any], like: Any) -> Any:

@@ -220,7 +220,11 @@ def plain_fits(
         values = KernelValues(kernel, data.X)
         if values.kept is None:  # no room: one after the other, each planning its own memory
             continue
-        for (number, C), result in _fit_at_once(grid, judge, data, folds, values, members):
+        try:
+            found = list(_fit_at_once(grid, judge, data, folds, values, members))
+        except FloatingPointError:  # values out of range: one after the other knows more ways
+            continue
+        for (number, C), result in found:
             known[number].update({(zone, C): result for zone in zones})
     return known
 
@@ -257,5 +261,7 @@ def _fit_at_once(
         own = None if data.weight is None else data.weight[test]
         held = HeldOut(np.empty((test.size, 0)), data.y[test], own, test, data.costs_of(test))
         fine = bool(path.gaps[place] <= model.tol)
+        if not np.all(np.isfinite(scores[test, place])):
+            continue
         judged = judge(model, held, scores[test, place][:, None])
         yield (number, C), Result(judged, int(path.n_iter[place]), fine)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from grayzone.decision.costs import cost_matrix, cost_unit, savings
 from grayzone.decision.example_costs import cost_matrices, true_costs
 from grayzone.estimators._html import FittedSummary
-from grayzone.estimators._wrapper import checked_probabilities
+from grayzone.estimators._wrapper import checked_finite
 from grayzone.numerics.backend import is_single
 from grayzone.numerics.checks import (
     all_or_nothing,
@@ -223,7 +223,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         refuse_blocks(self, X, "Predict for one block after the other.")
         refuse_elsewhere(self, X, _INSTEAD)
         validate_data(self, X, reset=False, **_ACCEPTED)
-        return checked_probabilities(self.estimator_.predict_proba(X), self)
+        return checked_finite(self.estimator_.predict_proba(X), self)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Decide for the most probable class.

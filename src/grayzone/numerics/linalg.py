@@ -46,6 +46,14 @@ def _scaled(inner: Callable[[Array], Array], scale: Array) -> Callable[[Array], 
     return solve
 
 
+def lower_factor(H: Array) -> Array:
+    """Cholesky factors, of one matrix or several, in any array library."""
+    try:
+        return array_namespace(H).linalg.cholesky(H)
+    except Exception as error:  # each library raises its own
+        raise FloatingPointError("a matrix is not positive definite, or not finite") from error
+
+
 def _cholesky(H: Array) -> Callable[[Array], Array] | None:
     if is_numpy_array(H):
         # LAPACK itself: the wrappers cost more than systems of this size
@@ -53,8 +61,8 @@ def _cholesky(H: Array) -> Callable[[Array], Array] | None:
         return None if failed else lambda r: dpotrs(factor, r, lower=True)[0]
     xp = array_namespace(H)
     try:
-        lower = xp.linalg.cholesky(H)
-    except Exception:  # each array library raises its own error here
+        lower = lower_factor(H)
+    except FloatingPointError:
         return None
     inverse = xp.linalg.solve(lower, xp.eye(H.shape[0], dtype=H.dtype, device=device(H)))
     return lambda r: xp.matmul(inverse.T, xp.matmul(inverse, r))

@@ -17,6 +17,7 @@ from array_api_compat import array_namespace
 from grayzone.solvers.problem import Problem
 
 Array = Any
+_ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,10 @@ class Certificate:
 
     @property
     def relative(self) -> float:
-        """(P - D) / P."""
+        """(P - D) / P; what is below zero by the rounding of one sum is none."""
         if self.primal > 0:
-            return self.gap / self.primal
+            share = self.gap / self.primal
+            return 0.0 if -_ROUNDING <= share < 0.0 else share
         return 0.0 if self.gap == 0.0 else inf
 
 

@@ -123,6 +123,7 @@ class Growth:
         self.fitted = self._refit(self._spanned(), criterion.prior_coef(mass, 0, self.basis.power))
         self.path: list[float] = []
         self._best = {0: self.fitted.objective}  # least criterion at each number of points
+        self._least = self.fitted.objective  # without a point
         self._tried: set[frozenset[int]] = set()  # sets of points that others were left out of
 
     def _precision(self) -> Any:
@@ -166,6 +167,9 @@ class Growth:
         now = model.fitted is self.fitted
         spanned = self._spanned() if now else Spanned(self.labelled, model.span)
         gap = model.fitted.gap(spanned)
+        # values out of range may leave a certificate of nothing: points are added to do better
+        worse = 1.0 - self._least / model.fitted.objective if model.fitted.objective > 0 else 0.0
+        gap = max(gap, worse) if worse > MOST_SILENT else gap
         if gap <= MOST_SILENT or self.criterion.has_kinks:
             return gap
         return min(gap, model.fitted.gap_ahead(spanned))
@@ -359,7 +363,8 @@ class Growth:
         diagonal = xp.abs(xp.take(basis.pool.diagonal, places))
         rounding = ROUNDING * (1.0 + diagonal / xp.maximum(power, 1e-12 * diagonal + 1e-300))
         slack = (TIE + rounding) * abs(best) + ROUNDING * self.fitted.objective
-        ties = xp.nonzero(values <= best + slack)[0]
+        # powers that are out of range leave no slack, but the best one
+        ties = xp.nonzero(values <= best + xp.where(xp.isfinite(slack), slack, 0.0))[0]
         if ties.shape[0] == 1 or basis.kernel.name == "precomputed":
             return int(ties[0])
         rows = self._values_of(xp.take(places, ties))

@@ -194,7 +194,7 @@ def _with_kinks(look: Reading, criterion: Criterion, start: Array, above: float)
     # no loss is below its floor: a bound that knows of no rounding
     labelled = look.spanned.labelled
     least = float((labelled.mass * labelled.factors) @ softplus(criterion.floors))
-    return replace(before, known_gap=1.0 - least / before.objective)
+    return replace(before, known_gap=max(1.0 - least / before.objective, 0.0))
 
 
 class Reading:

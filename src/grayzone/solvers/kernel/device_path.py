@@ -21,6 +21,7 @@ from array_api_compat import array_namespace, device
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.linalg import lower_factor
 from grayzone.numerics.losses import Logistic, sigmoid, softplus
 from grayzone.solvers.kernel.device_matrix import KernelValues, inverse_of_lower
 
@@ -146,7 +147,7 @@ def _nystrom(values: KernelValues, seed: int) -> Array:
     square = xp.take(columns, places, axis=0)
     size = float(xp.max(xp.linalg.diagonal(square)))
     eye = xp.eye(square.shape[0], dtype=xp.float64, device=device(columns))
-    lower = xp.linalg.cholesky(square + max(_JITTER * size, 1e-300) * eye)
+    lower = lower_factor(square + max(_JITTER * size, 1e-300) * eye)
     return xp.matmul(columns, inverse_of_lower(lower).T)
 
 
@@ -290,7 +291,7 @@ class _System:
             xp.matmul((features * (root[:, j] ** 2)[:, None]).T, features) + penalty[j] * eye
             for j in range(root.shape[1])
         ]
-        self.inverse = inverse_of_lower(xp.linalg.cholesky(xp.stack(squares)))
+        self.inverse = inverse_of_lower(lower_factor(xp.stack(squares)))
         self.border = self.precondition(root) if fit_intercept else None
 
     def times(self, v: Array) -> Array:

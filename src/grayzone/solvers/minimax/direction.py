@@ -186,6 +186,8 @@ class Frontier:
             gain = (ratio * self._cosines) ** 2 * rest / theta - self._sines**2 * theta / rest
             return float(np.sum(square * gain / self._stretch(theta, rest, ratio) ** 2))
 
+        if not np.isfinite(slope(0.0)):
+            raise FloatingPointError("distances of the class means are out of range")
         low, high = -1.0, 1.0
         while low > -_FARTHEST and not slope(low) > 0.0:
             low *= 2.0

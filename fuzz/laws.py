@@ -149,8 +149,10 @@ def _fit(trial: Trial) -> bool:
 
 def _fitted(trial: Trial) -> Any:
     with carried(trial.case["carrier"], trial.rows) as given:
-        rows, weight = given[:2], given[2:]
-        return trial.model.fit(*rows, **{"sample_weight": w for w in weight})
+        if len(given) == 1:
+            return trial.model.fit(*given)
+        X, y, weight = given
+        return trial.model.fit(X, y, sample_weight=weight)
 
 
 def _earlier(trial: Trial) -> tuple[Array, Array]:

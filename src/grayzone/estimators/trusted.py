@@ -27,11 +27,14 @@ _OWN = (
 def trusted_types() -> list[str]:
     """Return the names of the types that saved estimators of this package consist of.
 
-    For ``skops.io.load(file, trusted=grayzone.trusted_types())`` and MLflow's
-    ``skops_trusted_types``, which otherwise refuse them. None of these opens files or runs what a
-    file says. Types of scikit-learn, NumPy and SciPy are a matter of skops and not among them;
-    those of a classifier that is wrapped may have to be added. What ``grayzone train`` wrote is
-    loaded, and looked into, by :func:`grayzone.load_model`.
+    For ``skops.io.load(file, trusted=grayzone.trusted_types())`` and MLflow, which otherwise refuse
+    them. None of these opens files or runs what a file says. Types of scikit-learn, NumPy and SciPy
+    are a matter of skops and not among them; those of a classifier that is wrapped may have to be
+    added. What ``grayzone train`` wrote is loaded, and looked into, by :func:`grayzone.load_model`.
+
+    MLflow wants them when a model is logged, ``mlflow.sklearn.log_model(model, name="model",
+    serialization_format="skops", skops_trusted_types=grayzone.trusted_types())``, and then loads
+    it, as a scikit-learn model or by pyfunc (tried with MLflow 3.17 and skops 0.16).
 
     Returns
     -------

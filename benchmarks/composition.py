@@ -75,8 +75,7 @@ METAS: dict[str, Make] = {
     "BaggingClassifier": lambda model: BaggingClassifier(model, 5, random_state=0),
     "VotingClassifier, soft": _voting("soft"),
     "VotingClassifier, hard": _voting("hard"),
-    # a sigmoid would be for log-odds without kinks: tails="as-fitted"
-    "CalibratedClassifierCV": lambda model: CalibratedClassifierCV(model, method="isotonic"),
+    "CalibratedClassifierCV": lambda model: CalibratedClassifierCV(_without_zone(model)),
     "OneVsRestClassifier": OneVsRestClassifier,
     "OneVsOneClassifier": lambda model: OneVsOneClassifier(_without_costs(model)),
     "StackingClassifier": lambda model: StackingClassifier(

@@ -156,7 +156,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
         Returns
         -------
         proba : ndarray of shape (n_samples, K)
-            One column a class. Beyond the zone a probability says only on which side it lies.
+            One column a class. Beyond a zone they are as ``tails`` says, where there is that.
         """
         return class_probabilities(self._scores(X, "predict_proba"))
 

@@ -65,7 +65,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
 
     def _forget(self) -> None:
         """Drop what an earlier fit left."""
-        private = ("_fit_X", "_kernel", "_vectors", "_right")
+        private = ("_fit_X", "_kernel", "_vectors", "_right", "_reject_costs")
         for name in [n for n in vars(self) if n.endswith("_") or n in private]:
             delattr(self, name)
 

@@ -500,7 +500,8 @@ def test_bad_parameters_are_told(name):
 
 def test_every_parameter_of_a_fit_is_one_of_the_search():
     single = set(TightBoundLogisticRegression().get_params())
-    limits = {"max_fpr", "min_recall", "min_precision", "validation_fraction", "random_state"}
+    limits = {"max_fpr", "min_recall", "min_precision", "confidence"}
+    limits |= {"validation_fraction", "random_state"}
     own = {"Cs", "cv", "n_jobs"}
     assert set(TightBoundLogisticRegressionCV().get_params()) - own == (
         single - limits - {"C", "warm_start", "eta0"}

@@ -206,10 +206,11 @@ def test_linear_kernels_are_the_linear_model(n, zone):
 def test_precomputed_is_the_kernel_itself(n, n_classes):
     X, y = blobs(n + 50, n_classes)
     X, new, y = X[:n], X[n:], y[:n]
-    rbf = TruncatedLogisticRegression(kernel="rbf", gamma=0.5, tol=1e-11).fit(X, y)
+    rest = {"tol": 1e-11, "tails": "as-fitted"}
+    rbf = TruncatedLogisticRegression(kernel="rbf", gamma=0.5, **rest).fit(X, y)
     # the very values: those of another formula differ in their last place
     K, between = rbf._kernel(X, X), rbf._kernel(new, X)
-    given = TruncatedLogisticRegression(kernel="precomputed", tol=1e-11).fit(K, y)
+    given = TruncatedLogisticRegression(kernel="precomputed", **rest).fit(K, y)
     assert given.n_features_in_ == n
     assert given.objective_ == pytest.approx(rbf.objective_, rel=1e-10)
     # P - P* >= |f - f*|^2 / (2C): so far may two functions within the tolerance be apart, at most,

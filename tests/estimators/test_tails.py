@@ -62,7 +62,8 @@ def test_slopes_maximise_the_penalised_likelihood_of_the_rows_beyond(kind):
             wrong = -log_expit(-(end + s * (d @ d) / d.sum()))
             return -np.sum(log_expit(right * (end + s * d))) + doubt * wrong
 
-        bounds = [(0.02, 1.0, 0.0), (1.0, 100.0, doubt)]
+        most = max(1.0, min(100.0, 20.0 * d.sum() / (d @ d)))
+        bounds = [(0.02, 1.0, 0.0), (1.0, most, doubt)]
         less, more = (
             minimize_scalar(minus_log_likelihood, bounds=(low, high), args=(doubt,)).x
             for low, high, doubt in bounds

@@ -17,10 +17,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
 
-import grayzone.estimators.tight_bound as module
 import grayzone.solvers.policy.bounds as bounds
 import grayzone.solvers.policy.solve as solve
 from grayzone import TightBoundLogisticRegression
+from grayzone.solvers.policy.online import OnlinePolicy
 from grayzone.sources.split import split_rows
 
 NAMES = {2: [0, 1], 3: [3, 5, 8]}
@@ -1315,7 +1315,7 @@ def test_an_interrupted_batch_leaves_the_estimator_as_it_was(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.OnlinePolicy, "step", at_once)
+        patch.setattr(OnlinePolicy, "step", at_once)
         with pytest.raises(KeyboardInterrupt):
             found.partial_fit(X, y)
     assert vars(found) == before

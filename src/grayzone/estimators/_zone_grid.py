@@ -98,7 +98,7 @@ def by_scorer(scorer: Scorer, model: Any, held: HeldOut, known: Array | None = N
 
 def scores_of(model: Any, held: HeldOut, known: Array | None = None) -> Array:
     """Return a model's scores of held-out rows, as NumPy's."""
-    return as_numpy(model._scores_of(held.X) if known is None else known)
+    return as_numpy(model._beyond(model._scores_of(held.X)) if known is None else known)
 
 
 class _Decisions(ClassifierMixin, BaseEstimator):

@@ -197,6 +197,15 @@ class CostScorer(BaseEstimator):
         params = {"example_costs": example_costs}
         return dict(router.route_params(caller="score", params=params)["estimator"]["predict"])
 
+    # What scikit-learn's TunedThresholdClassifierCV asks scorers for, to score all thresholds at
+    # once.
+    _score_func = staticmethod(expected_cost)
+    _sign = -1
+
+    @property
+    def _kwargs(self) -> dict[str, Any]:
+        return dict(self.get_params(deep=False))
+
     def _accept_sample_weight(self) -> bool:
         """Tell scikit-learn's searches, which ask, that weights are welcome."""
         return True

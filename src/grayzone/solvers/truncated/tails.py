@@ -39,6 +39,8 @@ Array = Any
 
 # Slopes are between these: monotone, and finite where no row beyond is of another class.
 LEAST, MOST = 0.02, 100.0
+# Log-odds that no slope takes the mean distance beyond: nothing is more certain than that.
+_CERTAIN = 20.0
 # Distances at which losses are known; what is further away is as good as certain.
 _NODES = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 221)])
 # Share of ||f||^2 / C that a row of another class weighs.
@@ -125,7 +127,8 @@ def _slope(mass: Floats, wrong: float, end: float, doubt: float) -> float:
         return _lowest(mass, distance, wrong, end, LEAST, 1.0)
     mean = float(mass @ distance**2) / total
     mass, distance = np.append(mass, doubt), np.append(distance, mean)
-    return _lowest(mass, distance, wrong + doubt * mean, end, 1.0, MOST)
+    most = max(1.0, min(MOST, _CERTAIN / mean))
+    return _lowest(mass, distance, wrong + doubt * mean, end, 1.0, most)
 
 
 def _rise(

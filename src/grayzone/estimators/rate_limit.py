@@ -402,11 +402,12 @@ def _check_different(scores: Array) -> None:
 
 
 def _in_double(X: Any) -> Any:
-    """Return rows whose scores are not rounded to single precision: thresholds lie between them."""
-    if not is_single(X):
+    """Return rows whose scores are not rounded to single precision: thresholds lie between them.
+
+    Other libraries than NumPy do not mix precisions: there it stays that of the fit.
+    """
+    if not is_single(X) or (is_array_api_obj(X) and not is_numpy_array(X)):
         return X
-    if is_array_api_obj(X) and not is_numpy_array(X):
-        return array_namespace(X).astype(X, array_namespace(X).float64)
     return X.astype(np.float64) if hasattr(X, "astype") else X
 
 

@@ -335,9 +335,10 @@ def show(found: list[Record], title: str, runs: dict[str, list[Record]]) -> None
     for one in found:
         each = {(c["data"], c["costs"]): c for c in one["cells"]}
         ratios = list(dict.fromkeys(c["costs"] for c in one["cells"]))
+        passed = ", and in how many divisions the gate let it pass" * one["of"].endswith("CV")
         print_table(
             f"{one['of']} beside {RIVALS[one['of']]}: difference in % (± standard error over "
-            "divisions), and in how many divisions the gate let it pass",
+            f"divisions){passed}",
             ("", *ratios),
             [[name, *(_cell(each[name, ratio]) for ratio in ratios)] for name in runs],
         )

@@ -17,6 +17,7 @@ from fuzz.rows import HOSTILE, LABELS, NEW_ROWS, TAME, TWISTS, WEIGHTS, make_row
 from fuzz.shrink import shrunk
 from grayzone import RateLimitClassifier, TruncatedLogisticRegression
 from grayzone.decision import confidence
+from grayzone.decision.limits import Target
 from grayzone.estimators import rate_limit
 from grayzone.numerics.checks import check_number
 from grayzone.numerics.kernels import Kernel
@@ -252,13 +253,14 @@ def test_a_limit_without_enough_rows_says_how_many_it_takes(monkeypatch, said, k
     def refuse(*given):
         raise confidence.TooFewRowsError(said)
 
-    monkeypatch.setattr(rate_limit, "least_threshold", refuse)
+    monkeypatch.setattr(Target, "check_rows", refuse)
     found = {finding.kind for finding in examine(case).findings}
     assert {kind for kind in found if "exception" not in kind} == kinds
 
 
 def test_a_limit_that_is_stated_with_too_few_rows_is_found(monkeypatch):
-    monkeypatch.setattr(rate_limit, "least_threshold", lambda *given: 2.0)
+    monkeypatch.setattr(Target, "check_rows", lambda *given: None)
+    monkeypatch.setattr(rate_limit, "cut_at", lambda *given: 2.0)
     case = case_of("RateLimitClassifier", max_fpr=0.05, confidence=0.95)
     assert {finding.kind for finding in examine(case).findings} == {"limit without rows"}
 

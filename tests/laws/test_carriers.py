@@ -109,7 +109,9 @@ def refusal(table, estimator, carrier):
 def test_every_public_classifier_is_in_the_table():
     public = (getattr(grayzone, name) for name in grayzone.__all__)
     estimators = {c for c in public if inspect.isclass(c) and issubclass(c, BaseEstimator)}
-    assert estimators == {type(case.model) for case in ESTIMATORS.values()}
+    # an ensemble is for tables in memory: its forests are
+    in_memory = {grayzone.DecisionEnsembleClassifier}
+    assert estimators - in_memory == {type(case.model) for case in ESTIMATORS.values()}
 
 
 def test_what_the_tables_name_is_in_the_table():

@@ -39,7 +39,7 @@ ESTIMATORS = [
     TruncatedLogisticRegression(kernel="rbf"),
     TruncatedLogisticRegression(kernel="rbf", zone=None, fit_intercept=False, warm_start=True),
     TruncatedLogisticRegression(kernel="poly"),
-    TruncatedLogisticRegressionCV(Cs=3, cv=3, zones=(0.5, 1.0)),
+    TruncatedLogisticRegressionCV(Cs=2, cv=2, zones=(1.0,)),
     TruncatedLogisticRegressionCV(Cs=[0.1, 10.0], zones=(0.5, None), cv=2, kernel="rbf"),
     ImportVectorMachine(),
     # few points where that is all the same: the checks fit hundreds of models

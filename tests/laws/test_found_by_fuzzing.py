@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
+from fuzz.carriers import missing
+from fuzz.laws import examine
 from grayzone import (
     BayesDecisionClassifier,
     ImportVectorMachine,
@@ -230,3 +232,87 @@ def test_exact_choices_are_those_of_all_candidates_at_their_optimum(monkeypatch)
     slow = ImportVectorMachine(**settings).fit(X, y)
     np.testing.assert_array_equal(quick.import_points_, slow.import_points_)
     np.testing.assert_allclose(quick.objective_path_, slow.objective_path_, rtol=1e-9)
+
+
+# Cases as campaigns draw them (`python -m fuzz replay`), with the laws that they broke.
+DRAWN = {
+    "ties between values out of range": {
+        "estimator": "ImportVectorMachine",
+        "parameters": {
+            **{"kernel": "poly", "gamma": 100.0, "coef0": 0.0, "degree": 9, "C": 1e10},
+            **{"n_candidates": 5, "points_per_step": 3},
+        },
+        "rows": {"kind": "far apart", "n": 20, "d": 2, "classes": 2, "seed": 9662},
+    },
+    "class means without a distance": {
+        "estimator": "MinimaxProbabilityMachine",
+        "parameters": {"kernel": "rbf", "gamma": 100.0},
+        "rows": {
+            **{"kind": "rings", "n": 20, "d": 3, "classes": 2, "seed": 4604},
+            "twists": [["copies", 2], ["offset", 1e6], ["contradictions", None]],
+        },
+    },
+    "a search on a device, of values without a factor": {
+        "estimator": "TruncatedLogisticRegressionCV",
+        "parameters": {
+            **{"kernel": "poly", "gamma": 1.0, "coef0": 1000.0, "degree": 9},
+            **{"Cs": [0.1, 10.0], "zones": [0.5, None], "cv": 3},
+        },
+        "rows": {
+            **{"kind": "denormal", "n": 40, "d": 1, "classes": 2, "seed": 8305},
+            **{"twists": [["rare", 4], ["scale", 1e90]], "labels": "booleans"},
+        },
+        "carrier": "PyTorch",
+    },
+    "a search on a device, of a kernel that is not definite": {
+        "estimator": "TruncatedLogisticRegressionCV",
+        "parameters": {"kernel": "sigmoid", "gamma": "auto", "Cs": 2, "zones": [0.5, 2.0], "cv": 2},
+        "rows": {
+            **{"kind": "blobs", "n": 20, "d": 1, "classes": 2, "seed": 9239},
+            **{"weights": "counts", "single": True},
+        },
+        "carrier": "PyTorch",
+    },
+    "a gap below zero by rounding": {
+        "estimator": "ImportVectorMachine",
+        "parameters": {
+            **{"kernel": "poly", "gamma": 100.0, "coef0": -1.0, "degree": 3, "C": 0.001},
+            **{"class_weight": "balanced", "max_import_points": 1, "zone": 1e-6},
+        },
+        "rows": {
+            **{"kind": "heavy", "n": 4, "d": 5, "classes": 2, "seed": 1330, "labels": "strings"},
+            "twists": [["rare", 2], ["offset", -1e6], ["offset", 1e5]],
+        },
+    },
+    "scores of a wrapped classifier that are not finite": {
+        "estimator": "BayesDecisionClassifier",
+        "parameters": {"estimator": {"estimator": "LogisticRegression", "parameters": {}}},
+        "rows": {
+            **{"kind": "rings", "n": 30, "d": 5, "classes": 2, "seed": 8060},
+            "twists": [["contradictions", None]],
+            **{"weights": "many scales", "labels": "booleans"},
+        },
+        "carrier": "Fortran",
+        "new rows": "largest",
+    },
+    "a certificate of values out of range": {
+        "estimator": "ImportVectorMachine",
+        "parameters": {
+            **{"kernel": "linear", "C": 1000.0, "fit_intercept": False},
+            **{"zone": {"pair": [0.0, 0.4]}, "max_import_points": 5},
+        },
+        "rows": {
+            **{"kind": "blobs", "n": 30, "d": 1, "classes": 2, "seed": 4403},
+            "twists": [["constant", 1.0], ["cell", 1e50], ["column", 1e12]],
+        },
+        "carrier": "CSR",
+    },
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_drawn_cases_keep_the_laws(name):
+    case = {"carrier": "NumPy", "new rows": "tiny", **DRAWN[name]}
+    if case["carrier"] in missing():
+        pytest.skip(f"{case['carrier']} is not here")
+    assert examine(case).findings == []

@@ -20,6 +20,7 @@ from grayzone.decision.costs import Costs, threshold_of
 from grayzone.decision.limits import Target, check_share, cut_at, cut_between, none_kept
 from grayzone.estimators._base import rows_of
 from grayzone.estimators._wrapper import DecidingWrapper
+from grayzone.estimators.facts import unwrapped
 from grayzone.numerics.backend import is_single, moved
 from grayzone.numerics.checks import (
     all_or_nothing,
@@ -280,7 +281,7 @@ class RateLimitClassifier(DecidingWrapper):
             model = self._fitted_to(used[inside], X, y, fit_params)
             if not np.array_equal(as_numpy(model.classes_), as_numpy(self.classes_)):
                 raise ValueError("Each fold of cv needs training rows of all classes.")
-            responses = getattr(model, self._method)(_in_double(rows_of(X, used[outside])))
+            responses = getattr(model, self._method)(_in_double(rows_of(X, used[outside]), model))
             scores[outside] = as_numpy(self._scores(responses))
             times[outside] += 1
             _check_different(scores[outside])
@@ -316,7 +317,7 @@ class RateLimitClassifier(DecidingWrapper):
 
     def _responses(self, X: Any, caller: str) -> Array:
         """Return probabilities or, without them, decision values; (n,) or one column a class."""
-        return self._respond(self._method, _in_double(X), caller=caller)
+        return self._respond(self._method, _in_double(X, self.estimator_), caller=caller)
 
     @property
     def _method(self) -> str:
@@ -401,13 +402,16 @@ def _check_different(scores: Array) -> None:
         )
 
 
-def _in_double(X: Any) -> Any:
+def _in_double(X: Any, model: Any) -> Any:
     """Return rows whose scores are not rounded to single precision: thresholds lie between them.
 
-    Other libraries than NumPy do not mix precisions: there it stays that of the fit.
+    Other libraries than NumPy do not mix precisions: there it is that of the model's own numbers.
     """
-    if not is_single(X) or (is_array_api_obj(X) and not is_numpy_array(X)):
+    if not is_single(X):
         return X
+    if is_array_api_obj(X) and not is_numpy_array(X):
+        xp, own = array_namespace(X), getattr(unwrapped(model)[0], "coef_", None)
+        return X if own is None or is_single(own) else xp.astype(X, xp.float64)
     return X.astype(np.float64) if hasattr(X, "astype") else X
 
 

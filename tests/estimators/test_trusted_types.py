@@ -17,7 +17,9 @@ FOLDS = StratifiedKFold(2, shuffle=True, random_state=0)
 MODELS = {
     "bayes": grayzone.BayesDecisionClassifier(LogisticRegression()),
     "bayes, undecided": grayzone.BayesDecisionClassifier(LogisticRegression(), reject_cost=0.2),
-    "ensemble": grayzone.DecisionEnsembleClassifier(["logistic-regression", "boosting"], cv=2),
+    "ensemble": grayzone.DecisionEnsembleClassifier(
+        ["logistic-regression", "kernel-logistic"], cv=2
+    ),
     "import vectors": grayzone.ImportVectorMachine(random_state=0),
     "import vectors, polynomial": grayzone.ImportVectorMachine(kernel="poly", random_state=0),
     "import vectors, path": grayzone.ImportVectorMachineCV(Cs=[1.0, 10.0], cv=FOLDS),

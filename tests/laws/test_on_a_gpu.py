@@ -31,7 +31,7 @@ NOT_IN_THE_LAW = {
     "kernel, three classes": (3, TruncatedLogisticRegression(kernel="rbf", tol=1e-10)),
     "kernel search": (
         2,
-        TruncatedLogisticRegressionCV(Cs=[0.1, 1.0, 10.0], cv=3, kernel="rbf", tol=1e-10),
+        TruncatedLogisticRegressionCV(Cs=[0.1, 1.0, 10.0], cv=3, kernel="rbf", tol=1e-12),
     ),
     "tight bounds, three classes": (3, TightBoundLogisticRegression()),
 }
@@ -44,7 +44,7 @@ MODELS = {
     "import points": ImportVectorMachine(max_import_points=8),
     "tight bounds": TightBoundLogisticRegression(),
     "undecided": TightBoundLogisticRegression(reject_cost=0.2),
-    "limited": TightBoundLogisticRegression(max_fpr=0.2, confidence=0.8, random_state=0),
+    "limited": TightBoundLogisticRegression(max_fpr=0.5, confidence=0.5, random_state=0),
     "minimax": MinimaxProbabilityMachine(),
     "kernel minimax": MinimaxProbabilityMachine(kernel="rbf"),
 }

@@ -19,7 +19,8 @@ _OWN = (
     "grayzone.metrics.scorer.CostScorer",
     "grayzone.numerics.kernels.Kernel",
     "grayzone.solvers.policy.online.OnlinePolicy",
-    # splits that searches are given, which skops does not know
+    # what fills gaps in an ensemble, and splits that searches are given, which skops does not know
+    "numpy.dtype",
     "sklearn.model_selection._split.StratifiedKFold",
 )
 

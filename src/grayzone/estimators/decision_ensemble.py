@@ -19,13 +19,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from grayzone.decision import action_labels, bayes_decision, class_prior, cost_matrix, reject_costs
+from grayzone.decision import bayes_decision, class_prior, cost_matrix
 from grayzone.decision.costs import Costs, has_threshold, threshold_of
 from grayzone.estimators._base import rows_of
 from grayzone.estimators._callbacks import CallbackSupportMixin, fit_progress, with_callbacks
 from grayzone.estimators._columns import columns_of
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._members import MEMBERS, Answer, Member, Rows, stratified_folds
+from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.numerics.checks import Floats, all_or_nothing, as_numpy, check_weights
 from grayzone.solvers.stack import Stack, calibrate, fit_stack, log_scores
 from grayzone.sources.open import refuse_blocks
@@ -34,7 +35,7 @@ Array = Any
 
 
 class DecisionEnsembleClassifier(
-    CallbackSupportMixin, FittedSummary, ClassifierMixin, BaseEstimator
+    CallbackSupportMixin, MayStayUndecided, FittedSummary, ClassifierMixin, BaseEstimator
 ):
     r"""Models of several kinds, stacked for decisions on a table.
 
@@ -79,8 +80,12 @@ class DecisionEnsembleClassifier(
         Class labels; the positive class of two is ``classes_[1]``.
     members_ : dict
         The fitted members by name, for labels that are places in `classes_`.
+    settings_ : dict
+        Parameters that were chosen for the members, by name.
     weights_ : ndarray of shape (n_members,)
         What the members' calibrated log-odds weigh.
+    intercept_ : ndarray of shape (n_classes,)
+        What is added to them; that of the first class is zero.
     kkt_residual_ : float
         Certificate of the weights: the largest slope along which the mean log-loss still falls.
     left_out_ : dict
@@ -180,8 +185,9 @@ class DecisionEnsembleClassifier(
                 answers.append(member.answer(rows))
                 if report is not None and report(None, member=member.name):
                     break
-        self._combine(answers, rows)
-        self._account(answers, rows)
+        scores = np.stack([log_scores(answer.proba) for answer in answers])
+        self._combine(answers, scores, rows)
+        self._account(answers, scores, rows)
         return self
 
     def _read(self, X: Array, y: Array) -> tuple[Array, NDArray[Any]]:
@@ -230,11 +236,7 @@ class DecisionEnsembleClassifier(
     def _set_decision(self, codes: Array, weight: Floats) -> None:
         prior = class_prior(codes, range(len(self.classes_)), weight)
         self.cost_matrix_ = cost_matrix(self.costs, self.classes_, prior)
-        self._rejection = None
-        self.actions_ = self.classes_
-        if self.reject_cost is not None:
-            self._rejection = reject_costs(self.reject_cost, self.classes_)
-            self.actions_ = action_labels(self.classes_, self.undecided_label)
+        self._set_rejection(self.classes_)
 
     def _rows(self, X: Array, codes: Array, weight: Floats) -> Rows:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -254,11 +256,9 @@ class DecisionEnsembleClassifier(
             raise ValueError("cv must put every row into exactly one test fold.")
         return folds
 
-    def _combine(self, answers: Sequence[Answer], rows: Rows) -> None:
+    def _combine(self, answers: Sequence[Answer], scores: Floats, rows: Rows) -> None:
         """Calibrate and stack what members say of rows that they have not seen."""
-        every = np.arange(len(rows.codes))
-        scores = np.stack([log_scores(answer.proba) for answer in answers])
-        calibrations, stack = _stacked(scores, rows, every)
+        calibrations, stack = _stacked(scores, rows, np.arange(len(rows.codes)))
         self.members_ = {answer.name: answer.estimator for answer in answers}
         self.settings_ = {answer.name: dict(answer.setting) for answer in answers}
         self.weights_, self.intercept_ = stack.weights, stack.intercept
@@ -266,9 +266,8 @@ class DecisionEnsembleClassifier(
         self._slopes = np.asarray([c.weights[0] for c in calibrations])
         self._shifts = np.stack([c.intercept for c in calibrations])
 
-    def _account(self, answers: Sequence[Answer], rows: Rows) -> None:
+    def _account(self, answers: Sequence[Answer], scores: Floats, rows: Rows) -> None:
         """Estimate what decisions cost, with nothing that has seen the row that is decided."""
-        scores = np.stack([log_scores(answer.proba) for answer in answers])
         together = np.empty(scores.shape[1:])
         alone = np.empty_like(scores)
         for train, test in rows.folds:
@@ -289,19 +288,19 @@ class DecisionEnsembleClassifier(
     def _costs_of(self, proba: Floats, codes: Array) -> Floats:
         """Cost of the decision about each row."""
         paid = self.cost_matrix_
-        if self._rejection is not None:
-            paid = np.concatenate([paid, self._rejection[:, None]], axis=1)
+        if self._reject_costs is not None:
+            paid = np.column_stack([paid, self._reject_costs])
         costs: Floats = paid[codes, self._decide(proba)]
         return costs
 
     def _decide(self, proba: Floats) -> Array:
-        return bayes_decision(proba, self.cost_matrix_, reject_cost=self._rejection)
+        return bayes_decision(proba, self.cost_matrix_, reject_cost=self._reject_costs)
 
     @property
     def threshold_(self) -> float | None:
         """Decision threshold on the probability of the positive class; None where there is none."""
         check_is_fitted(self)
-        alone = len(self.classes_) == 2 and self._rejection is None
+        alone = len(self.classes_) == 2 and self._reject_costs is None
         return (
             threshold_of(self.cost_matrix_) if alone and has_threshold(self.cost_matrix_) else None
         )

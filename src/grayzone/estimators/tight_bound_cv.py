@@ -14,11 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from grayzone.decision import bayes_decision
-from grayzone.decision.costs import has_threshold, reject_costs, threshold_of
+from grayzone.decision.costs import has_threshold, threshold_of
 from grayzone.estimators._base import class_probabilities, labels_at
 from grayzone.estimators._callbacks import FIT_DEPTH, with_callbacks
 from grayzone.estimators._gate import Yardstick, of_all_rows
 from grayzone.estimators._lazy import lazily
+from grayzone.estimators._partial_fit import ACCEPTED
 from grayzone.estimators._search import (
     FoldedRows,
     best_places,
@@ -35,10 +36,6 @@ from grayzone.sources.open import open_rows, refuse_blocks
 
 Array = Any
 
-_ACCEPTED: dict[str, Any] = {
-    "accept_sparse": ["csr", "csc"],
-    "dtype": [np.float64, np.float32],
-}
 # Standard errors by which bounds have to be cheaper.
 _ERRORS = 1.0
 # Thresholds that costs are averaged over, in log-odds on either side.
@@ -215,7 +212,7 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         labelled = open_rows(
-            self, X, y, sample_weight, class_weight=self.class_weight, by_rows=True, **_ACCEPTED
+            self, X, y, sample_weight, class_weight=self.class_weight, by_rows=True, **ACCEPTED
         )
         decision = labelled.classes, labelled.prior, labelled.like
         costs, data = self._decide(*decision), FoldedRows.of(labelled, pairwise=False)
@@ -293,11 +290,8 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
 
     def _taken(self, X: Array, method: str) -> Array:
         """Return the places of the actions of Bayes' rule."""
-        undecided = None
-        if self.reject_cost is not None:
-            undecided = reject_costs(self.reject_cost, as_numpy(self.classes_))
         proba = class_probabilities(self._scores(X, method))
-        return bayes_decision(proba, as_numpy(self.cost_matrix_), reject_cost=undecided)
+        return bayes_decision(proba, as_numpy(self.cost_matrix_), reject_cost=self._reject_costs)
 
     @lazily
     def policy_proba(self, X: Any) -> NDArray[Any]:

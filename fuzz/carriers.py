@@ -40,13 +40,20 @@ def context(carrier: str) -> Any:
 
 
 @contextmanager
-def carried(carrier: str, rows: Rows) -> Iterator[tuple[Any, ...]]:
-    """Give the arguments of ``fit``; files are there as long as the context is."""
-    if carrier in _SOURCES:
+def carried(carrier: str, rows: Rows, costs: Any = None) -> Iterator[dict[str, Any]]:
+    """Give the arguments of ``fit``; files are there as long as the context is.
+
+    Costs of rows, if any, come with batches, and beside everything else.
+    """
+    given = {} if costs is None else {"example_costs": put_costs(carrier, costs)}
+    if carrier == "batches" and costs is not None:
+        yield {"X": _batches(rows, Path(), costs)}
+    elif carrier in _SOURCES:
         with TemporaryDirectory(prefix="fuzz-") as folder:
-            yield (_SOURCES[carrier](rows, Path(folder)),)
+            yield {"X": _SOURCES[carrier](rows, Path(folder)), **given}
     else:
-        yield _arguments(carrier, rows)
+        X, y, weight = _arguments(carrier, rows)
+        yield {"X": X, "y": y, "sample_weight": weight, **given}
 
 
 def _arguments(carrier: str, rows: Rows) -> tuple[Any, ...]:
@@ -62,6 +69,15 @@ def _arguments(carrier: str, rows: Rows) -> tuple[Any, ...]:
 def put(carrier: str, values: Array) -> Array:
     """Return an array of the kind that a model of this carrier predicts for."""
     return _ARRAYS.get(carrier, np.asarray)(values)
+
+
+def put_costs(carrier: str, costs: Any) -> Any:
+    """Return costs of rows as arrays of the kind that the rows are."""
+    if carrier not in ELSEWHERE:
+        return costs
+    if isinstance(costs, dict):
+        return {k: put(carrier, v) if np.ndim(v) else v for k, v in costs.items()}
+    return put(carrier, costs)
 
 
 def taken(values: Any) -> Array:
@@ -116,13 +132,19 @@ def _npy(rows: Rows, folder: Path) -> Any:
     return open_npy(*paths, block_rows=25)
 
 
-def _batches(rows: Rows, folder: Path) -> Any:
+def _batches(rows: Rows, folder: Path, costs: Any = None) -> Any:
     from grayzone.sources import from_batches
+
+    def costs_of(some: slice) -> Any:
+        if isinstance(costs, dict):
+            return {k: v[some] if np.ndim(v) else v for k, v in costs.items()}
+        return costs[some]
 
     def batches() -> Iterator[tuple[Any, ...]]:
         for start in range(0, len(rows.y), 16):
             some = slice(start, start + 16)
-            yield tuple(None if part is None else part[some] for part in rows)
+            batch = tuple(None if part is None else part[some] for part in rows)
+            yield batch if costs is None else (*batch, costs_of(some))
 
     return from_batches(batches)
 

@@ -9,7 +9,16 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from fuzz.rows import HOSTILE, LABELS, NEW_ROWS, TAME, TAME_WEIGHTS, TWISTS, WEIGHTS
+from fuzz.rows import (
+    HOSTILE,
+    LABELS,
+    NEW_ROWS,
+    ROW_COSTS,
+    TAME,
+    TAME_WEIGHTS,
+    TWISTS,
+    WEIGHTS,
+)
 
 Case = dict[str, Any]
 Drawn = st.SearchStrategy[Any]
@@ -25,8 +34,8 @@ def _weighted(shares: dict[Any, int]) -> Drawn:
 
 # ------------------------------------------------------------------------------------------
 # Parameters. Those that name classes are written by their places:
-# {"each": values} one of each class, {"matrix": kind}, {"caps": value}, {"of first": value},
-# {"place": of a class}
+# {"each": values} one of each class, {"ranges": pairs}, {"matrix": kind}, {"caps": value},
+# {"of first": value}, {"place": of a class}, {"own": models}
 # ------------------------------------------------------------------------------------------
 
 _SOMETIMES = _one_of(False, False, True)
@@ -39,6 +48,9 @@ _COSTS = _one_of(
     *[{"each": [5.0, 1.0, 2.0]}, {"each": [1.0, 20.0, 3.0]}] * 2,
     {"each": [1.0, 0.0, 1.0]},
     {"each": [1e-300, 1e300, 1.0]},
+    {"ranges": [[1.0, 1.0], [3.0, 8.0], [1.0, 2.0]]},
+    {"ranges": [[0.5, 4.0], [1e-3, 1e3], [1.0, 1.0]]},
+    {"ranges": [[2.0, 1.0], [1.0, 1.0], [0.0, 0.0]]},
     {"matrix": "skewed"},
     {"matrix": "ones"},
     {"matrix": "right ones cost"},
@@ -48,6 +60,7 @@ _ZONE = _one_of(
     None, 1.0, 0.1, 1e-6, 4.0, 40.0, {"pair": [0.2, 0.8]}, {"pair": [0.0, 0.4]}, {"caps": 0.9}
 )
 _REJECT = _one_of(0.2, 0.45, 0.0, 5.0, {"each": [0.1, 0.3, 0.2]})
+_UNDECIDED = _one_of("auto", -5, "unsure", {"place": 0})
 _TOL = _one_of(1e-6, 1e-3, 1e-10, 0.1)
 _SHARE = _one_of(0.1, 0.3, 0.5)
 
@@ -60,6 +73,9 @@ _GRID: dict[str, Drawn] = {
 _TRUNCATED: dict[str, Drawn] = {
     "zone": _ZONE,
     "costs": _COSTS,
+    "reject_cost": _REJECT,
+    "undecided_label": _UNDECIDED,
+    "tails": _one_of("calibrated", "as-fitted"),
     "class_weight": _CLASS_WEIGHT,
     "loss": _one_of("truncated", "ramp"),
     "cache_size": _one_of(1000, 1e-3),
@@ -87,6 +103,7 @@ _BOUNDS: dict[str, Drawn] = {
     "n_bounds": _one_of(1, 2, 10, 30),
     "costs": _COSTS,
     "reject_cost": _REJECT,
+    "undecided_label": _UNDECIDED,
     "max_fpr": _one_of(0.05, 0.1, 0.3, 0.0),
     "min_recall": _one_of(0.5, 0.9, 0.99),
     "min_precision": _one_of(0.5, 0.8, 0.99),
@@ -115,7 +132,18 @@ _SPARSE_MINIMAX: dict[str, Drawn] = {
     "stopping": _one_of("held-out", None),
 }
 _TIGHT: dict[str, Drawn] = {"n_bounds": _one_of(1, 2, 4), "costs": _COSTS, "tol": _TOL}
-_BAYES: dict[str, Drawn] = {"costs": _COSTS, "reject_cost": _REJECT}
+_BOUNDS_CV = {
+    name: _BOUNDS[name]
+    for name in (
+        *("n_bounds", "costs", "reject_cost", "undecided_label", "solver", "fit_intercept"),
+        *("class_weight", "tol", "max_iter"),
+    )
+}
+_BAYES: dict[str, Drawn] = {
+    "costs": _COSTS,
+    "reject_cost": _REJECT,
+    "undecided_label": _UNDECIDED,
+}
 _RATES: dict[str, Drawn] = {
     "min_recall": _one_of(0.5, 0.7, 0.95),
     "min_precision": _one_of(0.2, 0.5, 0.9),
@@ -130,18 +158,31 @@ _INNER = _one_of(
     {"estimator": "ImportVectorMachine", "parameters": {"max_import_points": 3}},
 )
 
+_MEMBERS = _one_of(
+    ["logistic-regression"],
+    {"own": [{"estimator": "LogisticRegression", "parameters": {}}]},
+    {
+        "own": [
+            {"estimator": "LogisticRegression", "parameters": {"C": 0.01}},
+            {"estimator": "TruncatedLogisticRegression", "parameters": {"zone": 2.0}},
+        ]
+    },
+)
+
 # Estimators: how often, the parameters that may be given, and those that always are.
 _OFTEN = {
-    "TruncatedLogisticRegression": 34,
-    "ImportVectorMachine": 14,
-    "TightBoundLogisticRegression": 18,
-    "MinimaxProbabilityMachine": 12,
-    "SparseMinimaxProbabilityMachine": 5,
+    "TruncatedLogisticRegression": 30,
+    "ImportVectorMachine": 13,
+    "TightBoundLogisticRegression": 17,
+    "MinimaxProbabilityMachine": 9,
+    "SparseMinimaxProbabilityMachine": 4,
     "TruncatedLogisticRegressionCV": 5,
     "ImportVectorMachineCV": 4,
+    "TightBoundLogisticRegressionCV": 3,
     "TightBoundClassifier": 3,
-    "BayesDecisionClassifier": 5,
+    "BayesDecisionClassifier": 4,
     "RateLimitClassifier": 4,
+    "DecisionEnsembleClassifier": 1,
 }
 _OPTIONAL: dict[str, dict[str, Drawn]] = {
     "TruncatedLogisticRegression": _TRUNCATED,
@@ -159,9 +200,11 @@ _OPTIONAL: dict[str, dict[str, Drawn]] = {
         if name not in ("zone", "warm_start")
     },
     "ImportVectorMachineCV": {**_IMPORT, **_GRID, "validation_fraction": _SHARE},
+    "TightBoundLogisticRegressionCV": _BOUNDS_CV,
     "TightBoundClassifier": _TIGHT,
     "BayesDecisionClassifier": _BAYES,
     "RateLimitClassifier": _RATES,
+    "DecisionEnsembleClassifier": _BAYES,
 }
 _ALWAYS: dict[str, dict[str, Drawn]] = {
     "TruncatedLogisticRegression": {"C": _C},
@@ -174,6 +217,8 @@ _ALWAYS: dict[str, dict[str, Drawn]] = {
         "cv": _GRID["cv"],
     },
     "ImportVectorMachineCV": {"Cs": _GRID["Cs"]},
+    "TightBoundLogisticRegressionCV": {"Cs": _GRID["Cs"], "cv": _GRID["cv"]},
+    "DecisionEnsembleClassifier": {"members": _MEMBERS, "cv": _GRID["cv"]},
     "TightBoundClassifier": {"estimator": _INNER},
     "BayesDecisionClassifier": {"estimator": _INNER},
     "RateLimitClassifier": {
@@ -199,6 +244,15 @@ _CLASHES = (
     {*_LIMITS},
     *({limit, other} for limit in _LIMITS for other in ("costs", "reject_cost")),
     {"required_bound", "costs"},
+)
+
+# Those that take costs of each row in fit, or in predict alone.
+_BY_ROWS = (
+    "TruncatedLogisticRegression",
+    "TruncatedLogisticRegressionCV",
+    "TightBoundLogisticRegression",
+    "TightBoundClassifier",
+    "BayesDecisionClassifier",
 )
 
 _KERNEL = _one_of(
@@ -253,6 +307,7 @@ _TWISTED = st.lists(
 )
 _LABELLED = _one_of(*LABELS)
 _NEW_ROWS = _one_of(*NEW_ROWS)
+_ROW_COSTS = _one_of(*ROW_COSTS, *ROW_COSTS[:2], *ROW_COSTS[:2])
 _UNITS = _one_of(8.0, 2.0**-20)
 _OFTEN_CARRIED = {
     "NumPy": 78,
@@ -319,7 +374,12 @@ def cases(draw: Any) -> Case:
     }
     if draw(_SELDOM):
         case["fitted before"] = True
-    if case["parameters"].get("costs") is not None and draw(_SOMETIMES):
+    if estimator in _BY_ROWS and draw(_SELDOM):
+        case["row costs"] = draw(_ROW_COSTS)
+        if not draw(_SELDOM):
+            case["parameters"].pop("costs", None)
+    some = case["parameters"].get("costs") is not None or "row costs" in case
+    if some and draw(_SOMETIMES):
         case["unit"] = draw(_UNITS)
     return case
 

@@ -10,12 +10,13 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 from fuzz.blame import Ears, Said, is_inner, is_refusal, said_by
-from fuzz.carriers import STREAMED, carried, context, missing, put, taken
+from fuzz.carriers import STREAMED, carried, context, missing, put, put_costs, taken
 from fuzz.findings import Finding, Outcome
-from fuzz.models import make_model, scaled_costs
-from fuzz.rate_limits import broken_by_fit, broken_by_refusal
+from fuzz.models import make_model, scaled_costs, times
+from fuzz.rate_limits import broken_by_fit, broken_by_refusal, broken_on_training_rows
 from fuzz.reference import criterion_of, is_definite, kernel_matrix, support_vector_start
-from fuzz.rows import Rows, make_rows, new_rows
+from fuzz.rows import Rows, make_rows, new_rows, row_costs
+from grayzone.decision import cost_matrices
 from grayzone.numerics.tails import stretched
 
 Array = Any
@@ -30,8 +31,14 @@ _ZONED = (
     "ImportVectorMachineCV",
 )
 _WRAPPERS = ("BayesDecisionClassifier", "TightBoundClassifier", "RateLimitClassifier")
+# Decide by Bayes' rule on their own probabilities; and, beside them, fit to costs of rows.
+_BY_BAYES = (*_ZONED, "BayesDecisionClassifier", "DecisionEnsembleClassifier")
+_FIT_ROW_COSTS = (*_ZONED[:2], "TightBoundLogisticRegression", "TightBoundClassifier")
+_LIMITED = ("RateLimitClassifier", "TightBoundLogisticRegression")
 # Documented to be NaN where rows are too few to be held out.
 _MAY_BE_NAN = ("held_out_bound_", "held_out_path_")
+# Said of each row that was asked about: one without weight is not.
+_OF_ROWS = ("cross_fitted_proba_", "row_costs_")
 _DEFINITE = ("linear", "rbf", "laplacian")
 
 
@@ -42,6 +49,7 @@ class Trial:
     case: dict[str, Any]
     rows: Rows
     model: Any
+    costs: Any = None  # of each row
     findings: list[Finding] = field(default_factory=list)
     refusal: str | None = None
     converged: bool = True
@@ -83,10 +91,14 @@ class Trial:
         place = "blocks" if self.case["carrier"] in STREAMED else "held"
         return ", ".join([*told, "two classes" if n_classes == 2 else "more classes", place])
 
-    def predicted(self, method: str, X: Array) -> Array | None:
+    def predicted(self, method: str, X: Array, costs: Any = None) -> Array | None:
         """Return predictions as NumPy's, or None where they are refused."""
-        there = put(self.case["carrier"], X)
-        values = self.call("predictions", lambda: taken(getattr(self.model, method)(there)))
+        there, given = put(self.case["carrier"], X), {}
+        if costs is not None:
+            given["example_costs"] = put_costs(self.case["carrier"], costs)
+        values = self.call(
+            "predictions", lambda: taken(getattr(self.model, method)(there, **given))
+        )
         return None if values is None else np.asarray(values)
 
 
@@ -105,6 +117,8 @@ def examine(case: dict[str, Any]) -> Outcome:
     if kernel == "precomputed":
         rows = rows._replace(X=_gram(rows.X, case["rows"]["seed"]))
     trial = Trial(case, rows, make_model(case, np.unique(rows.y).tolist()))
+    if "row costs" in case:
+        trial.costs = row_costs(case["row costs"], case["rows"]["seed"], rows.y)
     _check_parameters(trial)
     fitted = _fit(trial)
     if fitted:
@@ -142,16 +156,16 @@ def _fit(trial: Trial) -> bool:
         if pickle.dumps(model) != was:
             trial.broken("changed by a refused fit", trial.situation, str(trial.refusal))
         _justified(trial)
-        if trial.case["estimator"] == "RateLimitClassifier":
+        if trial.case["estimator"] in _LIMITED:
             for kind, seen in broken_by_refusal(model, str(trial.refusal)):
                 trial.broken(kind, "fit", seen)
     return fitted
 
 
 def _fitted(trial: Trial) -> Any:
-    with carried(trial.case["carrier"], trial.rows) as given:
-        rows, weight = given[:2], given[2:]
-        return trial.model.fit(*rows, **(dict(sample_weight=weight[0]) if weight else {}))
+    costs = trial.costs if trial.case["estimator"] in _FIT_ROW_COSTS else None
+    with carried(trial.case["carrier"], trial.rows, costs) as given:
+        return trial.model.fit(**given)
 
 
 def _earlier(trial: Trial) -> tuple[Array, Array]:
@@ -184,7 +198,9 @@ def _finite(trial: Trial) -> None:
             continue
         if isinstance(value, (str, list, dict, tuple)) or value is None or hasattr(value, "fit"):
             continue
-        values = taken(value)
+        values, weight = taken(value), trial.rows.weight
+        if name in _OF_ROWS and weight is not None and len(values) == len(weight):
+            values = values[weight > 0.0]
         if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
             trial.broken("not finite", name, f"{name} has NaN or infinite values.")
 
@@ -207,7 +223,8 @@ def _no_worse(trial: Trial) -> None:
     ramp = case["parameters"].get("loss") == "ramp"
     reference = case["parameters"].get("parametrization") == "reference"
     fitted = hasattr(model, "intercept_")
-    if case["estimator"] not in _ZONED or ramp or reference or not (trial.converged and fitted):
+    other = ramp or reference or trial.costs is not None  # another criterion
+    if case["estimator"] not in _ZONED or other or not (trial.converged and fitted):
         return
     X = trial.rows.X.astype(np.float64)
     scores = _as_fitted(model, trial.predicted("decision_function", X))
@@ -305,20 +322,46 @@ def _proper(trial: Trial, proba: Array, whose: str) -> bool:
 
 
 def _cheapest(trial: Trial, proba: Array, decided: Array | None) -> None:
-    """Check Bayes' rule, where decisions are taken by it."""
-    if trial.case["estimator"] not in _ZONED or decided is None:
+    """Check Bayes' rule, where decisions are taken by it; for costs of rows, too."""
+    if trial.case["estimator"] not in _BY_BAYES or decided is None:
         return
-    costs, classes = taken(trial.model.cost_matrix_), taken(trial.model.classes_)
-    unit = np.max(costs)
-    expected = proba.astype(np.float64) @ (costs / unit)
-    taken_costs = expected[np.arange(len(decided)), np.searchsorted(classes, decided)]
-    if np.any(taken_costs > expected.min(axis=1) + 1e-6):
+    model, n = trial.model, len(proba)
+    costs = taken(model.cost_matrix_)
+    _cheapest_by(trial, proba, decided, np.broadcast_to(costs, (n, *costs.shape)))
+    if trial.costs is None:
+        return
+    decided = trial.predicted("predict", trial.rows.X, trial.costs)
+    if decided is not None:
+        _cheapest_by(trial, proba, decided, cost_matrices(trial.costs, taken(model.classes_)))
+
+
+def _cheapest_by(trial: Trial, proba: Array, decided: Array, costs: Array) -> None:
+    """Check decisions by costs (n, K, K) of rows and, if there is one, that of none."""
+    model, classes = trial.model, taken(trial.model.classes_)
+    rejection = model.get_params(deep=False).get("reject_cost")
+    if rejection is not None:
+        each = (
+            [rejection[k] for k in classes.tolist()] if isinstance(rejection, dict) else rejection
+        )
+        undecided = np.broadcast_to(np.asarray(each, dtype=float), (len(proba), len(classes)))
+        costs = np.concatenate([costs, undecided[:, :, None]], axis=2)
+    # in the unit of each row, whose costs may be of any size
+    unit = np.max(costs, axis=(1, 2), keepdims=True)
+    costs = costs / np.where(unit > 0.0, unit, 1.0)
+    expected = np.einsum("nk,nka->na", proba.astype(np.float64), costs)
+    places = {
+        action: k for k, action in enumerate(taken(getattr(model, "actions_", classes)).tolist())
+    }
+    own = expected[np.arange(len(decided)), [places[action] for action in decided.tolist()]]
+    if np.any(own > expected.min(axis=1) + 1e-6):
         trial.broken("dear decisions", "predict", "Another decision has a smaller expected cost.")
 
 
 def _keeps_limits(trial: Trial) -> None:
     """Limits are kept as they are stated, and decisions are those of the threshold."""
     model, X = trial.model, trial.rows.X
+    if trial.case["estimator"] == "TightBoundLogisticRegression":
+        _keeps_own_limits(trial)
     if trial.case["estimator"] != "RateLimitClassifier":
         return
     method = "predict_proba" if hasattr(model, "predict_proba") else "decision_function"
@@ -326,6 +369,17 @@ def _keeps_limits(trial: Trial) -> None:
     if scores is not None and decided is not None:
         for kind, seen in broken_by_fit(model, trial.rows, scores, decided):
             trial.broken(kind, "fit", seen)
+
+
+def _keeps_own_limits(trial: Trial) -> None:
+    """A limit without a statement about new rows holds on those that were fitted."""
+    model = trial.model
+    if model.validation_fraction is not None or model.confidence is not None:
+        return
+    decided = trial.predicted("predict", trial.rows.X)
+    if decided is not None:
+        for kind, seen in broken_on_training_rows(model, trial.rows, decided):
+            trial.broken(kind, trial.situation, seen)
 
 
 def _new_rows(trial: Trial) -> None:
@@ -349,12 +403,14 @@ def _unit_of_costs(trial: Trial) -> None:
     """Costs in another unit give the same probabilities."""
     if "unit" not in trial.case or _without_model(trial.model):
         return
-    scaled = scaled_costs(trial.model, trial.case["unit"], len(np.unique(trial.rows.y)))
+    unit, by_rows = trial.case["unit"], trial.costs is not None
+    scaled = scaled_costs(trial.model, unit, len(np.unique(trial.rows.y)), by_rows)
     if scaled is None:
         return
     method = "predict_proba" if hasattr(trial.model, "predict_proba") else "predict"
     before = trial.predicted(method, trial.rows.X)
     first, trial.model = trial.model, clone(trial.model).set_params(**scaled)
+    trial.costs = None if trial.costs is None else times(trial.costs, unit)
     if trial.case.get("fitted before") and getattr(first, "warm_start", False):
         return
     if trial.call("fit", lambda: _fitted(trial)) is None:

@@ -8,7 +8,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,12 +17,9 @@ import numpy as np
 import pandas as pd
 import skops.io
 
-from grayzone import SparseMinimaxProbabilityMachine
-from grayzone.cli import _archive, _candidates, _contents, model
-from grayzone.cli._candidates import CANDIDATES_BY_NAME
-from grayzone.cli._schema import Schema
-from grayzone.cli._search import Outcome, refit
-from grayzone.cli._stakes import Stakes
+from grayzone.tables.schema import Schema
+from grayzone.training import archive, candidates, contents, model
+from grayzone.training.stakes import Stakes
 
 Parts = dict[str, bytes]
 
@@ -43,7 +40,7 @@ def small_table(kind: str = "numbers", n: int = 40) -> pd.DataFrame:
 
 @cache
 def small_model(
-    name: str = "logistic-regression", kind: str = "numbers", n_classes: int = 2, **asked: float
+    name: str = "logistic-regression", kind: str = "numbers", n_classes: int = 2, **asked: Any
 ) -> model.DecisionModel:
     """Return a model as ``train`` would make it of a small table, without comparing any."""
     table = small_table(kind)
@@ -51,15 +48,14 @@ def small_model(
     X = schema.apply(table)
     y = np.argsort(np.argsort(table["b"].to_numpy())) * n_classes // len(table)
     stakes = Stakes(("no", "yes", "maybe")[:n_classes], 1.0 - np.eye(n_classes), **asked)
-    few = partial(SparseMinimaxProbabilityMachine, n_bases=3)
     with (
         warnings.catch_warnings(),
-        patch.multiple(
-            _candidates, CS=(1.0,), KERNEL_CS=(1.0,), SparseMinimaxProbabilityMachine=few
-        ),
+        patch.multiple(candidates, CS=(1.0,), ZONES=(1.0,), KERNEL_CS=(1.0,), BASES=3),
     ):
         warnings.simplefilter("ignore")
-        fitted = refit(Outcome(CANDIDATES_BY_NAME[name]), X, y, stakes, schema, 0)
+        # rows are too few for a limit, which is set by hand
+        fitted = candidates.pipeline(name, stakes.without_limits(), 0).fit(X, y)
+    fitted[-1].forget_rows()
     about = model.circumstances(
         name, target="y", rows=len(y), data="t.csv", sha256=hashlib.sha256().hexdigest(), seed=0
     )
@@ -70,26 +66,26 @@ def small_model(
 def parts_of(path: Path) -> Parts:
     """Return the parts of a model file, or of that in a folder, by name."""
     path = path / model.FILE if path.is_dir() else path
-    return _archive.unpack(path.read_bytes())[1]
+    return archive.unpack(path.read_bytes())[1]
 
 
 def held_in(path: Path) -> dict[str, Any]:
     """Return what a model file holds: a note and an estimator."""
     parts = parts_of(path)
-    held = skops.io.load(_archive.stored(parts), trusted=_contents.check_contents(parts))
+    held = skops.io.load(archive.stored(parts), trusted=contents.check_contents(parts))
     return dict(held)
 
 
 def seal(parts: Mapping[str, bytes], path: Path, version: Any = model.FORMAT) -> None:
     """Write parts with a manifest that fits them."""
-    path.write_bytes(_archive.pack(parts, version))
+    path.write_bytes(archive.pack(parts, version))
 
 
 def forge(held: Any, path: Path, version: Any = model.FORMAT) -> None:
     """Write anything at all as a model file."""
     with zipfile.ZipFile(io.BytesIO(skops.io.dumps(held))) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    seal(_contents.lean(parts), path, version)
+    seal(contents.lean(parts), path, version)
 
 
 def with_note(held: Mapping[str, Any], **changes: Any) -> dict[str, Any]:

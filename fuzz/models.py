@@ -50,6 +50,8 @@ def _decoded(name: str, value: Any, classes: list[Any]) -> Any:
         return value
     if name == "estimator":
         return make_model(value, classes)
+    if "own" in value:
+        return [(f"member {k}", make_model(one, classes)) for k, one in enumerate(value["own"])]
     if "callable" in value:
         return _CALLABLES[value["callable"]]
     if "place" in value:
@@ -59,6 +61,9 @@ def _decoded(name: str, value: Any, classes: list[Any]) -> Any:
     if "each" in value:
         each = value["each"]
         return {label: each[k % len(each)] for k, label in enumerate(classes)}
+    if "ranges" in value:
+        ranges = [tuple(ends) for ends in value["ranges"]]
+        return {label: ranges[k % len(ranges)] for k, label in enumerate(classes)}
     if "matrix" in value:
         return _matrix(value["matrix"], len(classes))
     if len(classes) == 2:
@@ -76,18 +81,21 @@ def _matrix(kind: str, size: int) -> Array:
     return errors + 0.25
 
 
-def scaled_costs(model: Any, factor: float, size: int) -> dict[str, Any] | None:
+def scaled_costs(model: Any, factor: float, size: int, by_rows: bool) -> dict[str, Any] | None:
     """Parameters of the same costs in another unit; None where a model has no unit."""
     params = model.get_params(deep=False)
     given = {k: params[k] for k in ("costs", "reject_cost") if params.get(k) is not None}
-    if not given or isinstance(params.get("costs"), str):
+    if not (given or by_rows) or isinstance(params.get("costs"), str):
         return None
-    if "costs" not in given:
+    if "costs" not in given and not by_rows:
         given["costs"] = 1.0 - np.eye(size)
-    return {name: _times(value, factor) for name, value in given.items()}
+    return {name: times(value, factor) for name, value in given.items()}
 
 
-def _times(value: Any, factor: float) -> Any:
+def times(value: Any, factor: float) -> Any:
+    """Return costs in another unit, whatever they are written as."""
     if isinstance(value, dict):
-        return {label: cost * factor for label, cost in value.items()}
+        return {label: times(cost, factor) for label, cost in value.items()}
+    if isinstance(value, tuple):
+        return tuple(times(cost, factor) for cost in value)
     return value * factor

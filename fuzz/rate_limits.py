@@ -55,6 +55,31 @@ def broken_by_fit(model: Any, rows: Rows, scores: Array, decided: Array) -> Iter
             yield "limit without rows", f"{name} takes {needed} rows; there are {there} at most."
 
 
+def broken_on_training_rows(model: Any, rows: Rows, decided: Array) -> Iterator[Broken]:
+    """Yield which limits do not hold on the rows that were fitted, without a statement of others.
+
+    Parameters
+    ----------
+    model : TightBoundLogisticRegression
+        A fitted one, whose rows were all fitted.
+    rows : Rows
+        What it was fitted to.
+    decided : array of shape (n,)
+        Their labels, as decided.
+    """
+    weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight.astype(np.float64)
+    weight = weight / np.max(weight)
+    positive, found = (labels == taken(model.classes_)[1] for labels in (rows.y, decided))
+    of = {"max_fpr": (found, ~positive), "min_recall": (found, positive)}
+    of["min_precision"] = (positive, found)
+    for name, limit in _limits(model).items():
+        right, among = of[name]
+        whole = float(weight @ among)
+        rate = float(weight @ (right & among)) / whole if whole > 0.0 else limit
+        if not (rate <= limit + 1e-9 if name == "max_fpr" else rate >= limit - 1e-9):
+            yield "limit broken", f"{name}={limit:g}, on the training rows {rate:g}."
+
+
 def broken_by_refusal(model: Any, refusal: str) -> Iterator[Broken]:
     """Yield what is wrong with a refusal for want of rows: it names how many it takes."""
     if "that the fit has not seen" not in refusal:

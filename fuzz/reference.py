@@ -30,8 +30,9 @@ class Criterion(NamedTuple):
         """Return the loss of log-odds (n,) of two classes, or of scores (n, K)."""
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])
-        own = np.arange(len(self.codes)), self.codes
-        surprise = (logsumexp(scores, axis=1) - scores[own]).clip(-np.log(self.caps)[self.codes])
+        # relative to the own score, or what is left of a sure one is lost in rounding
+        own = scores[np.arange(len(self.codes)), self.codes]
+        surprise = logsumexp(scores - own[:, None], axis=1).clip(-np.log(self.caps)[self.codes])
         return float(np.sum(np.where(self.weight > 0.0, self.weight * surprise, 0.0)))
 
     def objective(self, scores: Array, square: float) -> float:
@@ -88,8 +89,9 @@ def kernel_matrix(model: Any, X: Array, weight: Array | None) -> Array:
     if kernel == "precomputed":
         return X
     if gamma == "scale":
-        mean = weight @ X.mean(axis=1) / weight.sum()
-        spread = weight @ ((X - mean) ** 2).mean(axis=1) / weight.sum()
+        off = X - weight @ X.mean(axis=1) / weight.sum()
+        off -= weight @ off.mean(axis=1) / weight.sum()  # the mean itself is rounded
+        spread = weight @ (off**2).mean(axis=1) / weight.sum() if np.ptp(X) > 0.0 else 0.0
         gamma = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
     elif gamma == "auto":
         gamma = 1.0 / X.shape[1]

@@ -210,6 +210,30 @@ def _weights(name: str, rng: np.random.Generator, codes: Array) -> Array:
     return weight
 
 
+# What errors cost for each row: amounts of one class, whole matrices, and hostile ones.
+ROW_COSTS = ("amounts", "matrices", "some nothing", "many scales", "huge", "negative", "too few")
+
+
+def row_costs(name: str, seed: int, y: Array) -> Any:
+    """Return ``example_costs`` of a kind: a mapping {label: costs}, or matrices (n, K, K)."""
+    rng, classes, n = np.random.default_rng(seed), np.unique(y), len(y)
+    if name == "matrices":
+        return rng.uniform(0.5, 3.0, size=(n, classes.size, classes.size)) * (
+            1.0 - np.eye(classes.size)
+        )
+    amounts = rng.uniform(0.5, 20.0, size=n - 1 if name == "too few" else n)
+    if name == "some nothing":
+        amounts[rng.random(n) < 0.3] = 0.0
+    elif name == "many scales":
+        amounts = np.exp(10.0 * rng.normal(size=n))
+    elif name == "huge":
+        amounts *= 1e300
+    elif name == "negative":
+        amounts[0] = -1.0
+    each = {label: 1.0 for label in classes.tolist()}
+    return {**each, classes.tolist()[-1]: amounts}
+
+
 # ------------------------------------------------------------------------------------------
 # All of it
 # ------------------------------------------------------------------------------------------

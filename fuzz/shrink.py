@@ -46,10 +46,10 @@ def shrunk(case: Case, finding: Finding, check: Callable[[Case], Outcome]) -> Ca
 
 def _simpler(case: Case) -> Iterator[Case]:
     """Yield cases with one thing less, or simpler."""
-    for name in ("fitted before", "unit"):
+    for name in ("fitted before", "unit", "row costs"):
         yield from _without(case, name)
     for name in case["parameters"]:
-        if name != "estimator":
+        if name not in ("estimator", "members"):
             yield from _without(case, "parameters", name)
     for name in ("twists", "weights", "labels", "single"):
         yield from _without(case, "rows", name)

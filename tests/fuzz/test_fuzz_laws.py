@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 import grayzone
@@ -13,26 +15,45 @@ from fuzz.carriers import missing
 from fuzz.cases import CARRIERS, draw_cases
 from fuzz.laws import examine
 from fuzz.reference import criterion_of, kernel_matrix, support_vector_start
-from fuzz.rows import HOSTILE, LABELS, NEW_ROWS, TAME, TWISTS, WEIGHTS, make_rows, new_rows
+from fuzz.rows import (
+    HOSTILE,
+    LABELS,
+    NEW_ROWS,
+    ROW_COSTS,
+    TAME,
+    TWISTS,
+    WEIGHTS,
+    make_rows,
+    new_rows,
+)
 from fuzz.shrink import shrunk
-from grayzone import RateLimitClassifier, TruncatedLogisticRegression
+from grayzone import (
+    RateLimitClassifier,
+    TightBoundLogisticRegression,
+    TruncatedLogisticRegression,
+)
 from grayzone.decision import confidence
 from grayzone.decision.limits import Target
-from grayzone.estimators import rate_limit
+from grayzone.estimators import _limits
 from grayzone.numerics.checks import check_number
 from grayzone.numerics.kernels import Kernel
 
 ROWS = {"kind": "linear", "n": 30, "d": 2, "classes": 2, "seed": 3}
 WRAPPERS = ("TightBoundClassifier", "BayesDecisionClassifier", "RateLimitClassifier")
-# several fits at once, of what is drawn by itself
-NOT_DRAWN = {"DecisionEnsembleClassifier", "TightBoundLogisticRegressionCV"}
-PUBLIC = [name for name in grayzone.__all__ if isinstance(getattr(grayzone, name), type)]
-ESTIMATORS = [name for name in PUBLIC if name not in NOT_DRAWN]
+# a decision model is fitted when it is made
+PUBLIC = [
+    name
+    for name in grayzone.__all__
+    if isinstance(getattr(grayzone, name), type) and name != "DecisionModel"
+]
+ESTIMATORS = [name for name in PUBLIC if issubclass(getattr(grayzone, name), BaseEstimator)]
 
 
 def case_of(estimator="TruncatedLogisticRegression", carrier="NumPy", rows=ROWS, **parameters):
     if estimator in WRAPPERS:
         parameters["estimator"] = {"estimator": "LogisticRegression", "parameters": {}}
+    if estimator == "DecisionEnsembleClassifier":
+        parameters = {"members": ["logistic-regression"], "cv": 2, **parameters}
     if estimator == "RateLimitClassifier":
         parameters = {"max_fpr": 0.5, "confidence": 0.8, **parameters}
     return {
@@ -193,6 +214,63 @@ def test_a_definite_kernel_that_is_called_indefinite_is_found(monkeypatch):
     assert ["definite kernel refused" in kinds for kinds in found] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("more", "parameters"),
+    [
+        ({"row costs": "amounts"}, {}),
+        ({"row costs": "matrices"}, {"tails": "as-fitted"}),
+        ({}, {"reject_cost": 0.2, "undecided_label": "unsure"}),
+        ({}, {"reject_cost": {"each": [0.1, 0.3]}}),
+        ({}, {"costs": {"ranges": [[1.0, 1.0], [3.0, 8.0]]}}),
+    ],
+)
+def test_decisions_that_are_too_dear_are_found_whatever_costs_are(monkeypatch, more, parameters):
+    case = {**case_of(rows={**ROWS, "labels": "strings"}, **parameters), **more, "unit": 8.0}
+    assert (examine(case).result, examine(case).findings) == ("fitted", [])
+    whole = TruncatedLogisticRegression.predict
+
+    def predict(self, X, example_costs=None):
+        decided = whole(self, X, example_costs)
+        if more and example_costs is None:
+            return decided
+        return np.full(len(X), self.classes_[0])
+
+    monkeypatch.setattr(TruncatedLogisticRegression, "predict", predict)
+    assert {finding.kind for finding in examine(case).findings} == {"dear decisions"}
+
+
+def test_a_fit_that_depends_on_the_unit_of_costs_of_rows_is_found(monkeypatch):
+    case = {**case_of(), "row costs": "amounts", "unit": 8.0}
+    whole = TruncatedLogisticRegression.fit
+
+    def fit(self, X, y=None, sample_weight=None, example_costs=None):
+        whole(self, X, y, sample_weight, example_costs)
+        self.intercept_ += 1e-4 * np.max(example_costs[1])
+        return self
+
+    monkeypatch.setattr(TruncatedLogisticRegression, "fit", fit)
+    assert "unit of costs" in {finding.kind for finding in examine(case).findings}
+
+
+@pytest.mark.parametrize("carrier", ["batches", "npy"])
+def test_costs_of_rows_come_with_batches_and_are_refused_beside_files(carrier):
+    outcome = examine({**case_of(carrier=carrier), "row costs": "amounts"})
+    expected = {"batches": "fitted", "npy": "refused"}[carrier]
+    assert (outcome.result, outcome.findings) == (expected, [])
+
+
+@pytest.mark.parametrize("limit", [{"max_fpr": 0.1}, {"min_recall": 0.8}, {"min_precision": 0.6}])
+def test_a_limit_that_is_not_kept_on_training_rows_is_found(monkeypatch, limit):
+    rows = {**ROWS, "n": 120, "weights": "uniform"}
+    case = case_of("TightBoundLogisticRegression", rows=rows, confidence=None, **limit)
+    assert (examine(case).result, examine(case).findings) == ("fitted", [])
+    wrong = int("min_recall" not in limit)
+    monkeypatch.setattr(
+        TightBoundLogisticRegression, "predict", lambda self, X: np.full(len(X), wrong)
+    )
+    assert {finding.kind for finding in examine(case).findings} == {"limit broken"}
+
+
 def lets_too_many_through(model):
     model.rates_["fpr"] = 0.6
 
@@ -260,7 +338,7 @@ def test_a_limit_without_enough_rows_says_how_many_it_takes(monkeypatch, said, k
 
 def test_a_limit_that_is_stated_with_too_few_rows_is_found(monkeypatch):
     monkeypatch.setattr(Target, "check_rows", lambda *given: None)
-    monkeypatch.setattr(rate_limit, "cut_at", lambda *given: 2.0)
+    monkeypatch.setattr(_limits, "cut_at", lambda *given: 2.0)
     case = case_of("RateLimitClassifier", max_fpr=0.05, confidence=0.95)
     assert {finding.kind for finding in examine(case).findings} == {"limit without rows"}
 
@@ -357,9 +435,9 @@ def test_the_best_constant_of_two_classes_is_found():
     y, weight = np.array([0, 0, 0, 1]), np.array([1.0, 2.0, 1.0, 3.0])
     model = TruncatedLogisticRegression(zone=(0.1, 0.6)).fit(np.zeros((4, 1)), y, weight)
     criterion = criterion_of(model, np.unique(y), y, weight)
-    constants = np.linspace(-8.0, 8.0, 20001)
-    least = min(criterion.loss(np.full(4, b)) for b in constants)
-    assert criterion.constant(True) == pytest.approx(least, rel=1e-6)
+    # convex, if not smooth: golden sections find its minimum
+    found = minimize_scalar(lambda b: criterion.loss(np.full(4, b)), bounds=(-8.0, 8.0))
+    assert criterion.constant(True) == pytest.approx(found.fun, rel=1e-6)
 
 
 # ------------------------------------------------------------------------------------------
@@ -368,7 +446,7 @@ def test_the_best_constant_of_two_classes_is_found():
 
 
 def test_cases_are_plain_values_and_of_every_kind():
-    drawn = draw_cases(0, 0, 1500)
+    drawn = draw_cases(1, 0, 1500)
     again = json.loads(json.dumps(drawn))
     assert json.dumps(again) == json.dumps(drawn)
     rows = [case["rows"] for case in drawn]
@@ -379,6 +457,11 @@ def test_cases_are_plain_values_and_of_every_kind():
     assert {name for r in rows for name, _ in r.get("twists", ())} == set(TWISTS)
     assert {r.get("weights") for r in rows} == {None, *WEIGHTS}
     assert {r.get("labels") for r in rows} == {None, *LABELS}
+    assert {case.get("row costs") for case in drawn} == {None, *ROW_COSTS}
+    given = [case["parameters"] for case in drawn]
+    truncated = [g for g in given if "zones" in g or "zone" in g]
+    assert {"tails", "reject_cost", "undecided_label"} <= {name for g in truncated for name in g}
+    assert any("ranges" in g["costs"] for g in given if isinstance(g.get("costs"), dict))
 
 
 def test_rows_are_what_they_are_described_as():

@@ -1,7 +1,8 @@
-"""The few compiled loops: pairs of multipliers, and gathers from rows of a kernel cache.
+"""The few compiled loops: pairs of multipliers, gathers from rows of a kernel cache, trees.
 
 Compiled by numba on first use and cached on disk; nothing imports this module until a kernel is
-fitted. All functions release the interpreter lock, so that several threads may run them.
+fitted, or trees are walked. All functions release the interpreter lock, so that several threads may
+run them.
 """
 
 from __future__ import annotations
@@ -357,3 +358,44 @@ def violators(pull: Array, a: Array, y: Array, top: float, bottom: float, half: 
             chosen[m] = k
             m += 1
     return chosen[:m]
+
+
+@njit(cache=True, nogil=True)
+def walk_trees(
+    out: Array,
+    X: Array,
+    feature: Array,
+    threshold: Array,
+    left: Array,
+    right: Array,
+    gap_left: Array,
+    category: Array,
+    bits: Array,
+    roots: Array,
+    columns: Array,
+    leaves: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """Add what the leaves that rows start to stop of X reach say, tree by tree.
+
+    A node without a feature is a leaf, and its left child the number of it.
+    """
+    for t in range(len(roots)):
+        for i in range(start, stop):
+            node = roots[t]
+            while feature[node] >= 0:
+                x = X[i, feature[node]]
+                if x != x:
+                    goes = gap_left[node]
+                elif category[node] < 0:
+                    goes = x <= threshold[node]
+                else:
+                    code = int(x)
+                    goes = gap_left[node]
+                    if 0 <= code < 32 * bits.shape[1]:
+                        word = bits[category[node], code // 32]
+                        goes = (word >> np.uint32(code % 32)) & np.uint32(1) == np.uint32(1)
+                node = left[node] if goes else right[node]
+            for k in range(leaves.shape[1]):
+                out[i, columns[t] + k] += leaves[left[node], k]

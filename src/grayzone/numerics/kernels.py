@@ -46,8 +46,6 @@ _DEVICE_TILE = 2**27
 # Reach of kernels from which on rounding takes half of the digits of distances: in single precision
 # they are then clipped, in double precision differences are squared instead.
 _CLIPPED_FROM = tuple(float(np.finfo(kind).eps) ** -0.5 for kind in (np.float32, np.float64))
-# Variance of equal values, relative to their square: what rounding makes of them.
-_ROUNDING = 1e-13
 # Entries from which the hand-over to a second thread pays.
 WORTH_A_THREAD = 100_000
 
@@ -449,17 +447,17 @@ def resolve_kernel(
     else:
         check_choice("gamma", gamma, ("scale", "auto"))
         d = X.shape[1]
-        width = scaled_width(d, *_variance(X, weight)) if gamma == "scale" else 1.0 / d
+        width = _scaled_width_of(X, weight) if gamma == "scale" else 1.0 / d
     kernel = Kernel(name, width, int(degree), float(coef0))
     return kernel.near(Extent.of(X)) if name in _COMPUTED else kernel
 
 
-def scaled_width(n_features: int, variance: float, mean: float) -> float:
+def scaled_width(n_features: int, variance: float, extent: Extent) -> float:
     """Return 1 / (n_features * variance), which is gamma="scale"; 1 where nothing varies.
 
-    What rounding makes of equal values is no variance.
+    What rounding makes of equal values is no variance, but values that differ have one.
     """
-    if not variance > (_ROUNDING * mean) ** 2:
+    if not (extent.varies and variance > 0.0):
         return 1.0
     width = 1.0 / (n_features * variance)
     if not isfinite(width):
@@ -470,36 +468,51 @@ def scaled_width(n_features: int, variance: float, mean: float) -> float:
     return width
 
 
-def _variance(X: Array, weight: Array | None) -> tuple[float, float]:
-    """Variance and mean of all entries of X, its rows weighted."""
+def _scaled_width_of(X: Array, weight: Array | None) -> float:
+    """Return gamma="scale" of rows that are at hand."""
     (xp, place), (n, d) = _place(X), X.shape
     weight = xp.ones(n, dtype=xp.float64, device=place) if weight is None else weight
     total = float(xp.sum(weight)) * d
-    mean = float(weight @ row_sums(X)) / total
-    square, step = 0.0, _DEVICE_TILE // max(1, d) if _is_elsewhere(X) else TILE_COLUMNS
+    mean = float(weight @ sums_about(X, 0.0)) / total
+    sums, squares, step = 0.0, 0.0, _DEVICE_TILE // max(1, d) if _is_elsewhere(X) else TILE_COLUMNS
     for a in range(0, n, step):
         some = slice(a, min(n, a + step))
-        square += float(weight[some] @ squares_about(X[some, :], mean))
-    return square / total, mean
+        sums += float(weight[some] @ sums_about(X[some, :], mean))
+        squares += float(weight[some] @ squares_about(X[some, :], mean))
+    return scaled_width(d, variance_of(total, sums, squares), Extent.of(X))
 
 
-def row_sums(X: Array) -> Array:
-    """Return the sum of each row, in double precision."""
+def variance_of(total: float, sums: float, squares: float) -> float:
+    """Return the variance by sums of differences, and of their squares, from nearly the mean.
+
+    A mean of large values that differ by little is off by its rounding: the sum tells how much.
+    """
+    return squares / total - (sums / total) ** 2
+
+
+def sums_about(X: Array, mean: float) -> Array:
+    """Return the sum over each row of its differences from one number."""
     if sp.issparse(X):
-        return np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+        stored, absent = _stored_about(X, mean)
+        return np.asarray(stored.sum(axis=1)).ravel() - absent * mean
     xp = _place(X)[0]
-    return xp.sum(X, axis=1, dtype=xp.float64)
+    return xp.sum(X if mean == 0.0 else _astype(X, np.float64) - mean, axis=1, dtype=xp.float64)
 
 
 def squares_about(X: Array, mean: float) -> Array:
     """Return the sum over each row of its squared differences from one number."""
     if not sp.issparse(X):
         return _row_squares(_astype(X, np.float64) - mean)
+    stored, absent = _stored_about(X, mean)
+    return _row_squares(stored) + absent * mean**2
+
+
+def _stored_about(X: Array, mean: float) -> tuple[Array, Array]:
+    """Return stored values less a number, and how many each row has that are not stored."""
     stored = X.astype(np.float64).tocsr()
     stored.sum_duplicates()
-    absent = X.shape[1] - np.diff(stored.indptr)
     stored.data -= mean
-    return _row_squares(stored) + absent * mean**2
+    return stored, X.shape[1] - np.diff(stored.indptr)
 
 
 @dataclass(frozen=True)
@@ -514,6 +527,11 @@ class Extent:
     def largest(self) -> float:
         """The largest absolute value."""
         return float(np.max(np.maximum(np.abs(self.low), np.abs(self.high))))
+
+    @property
+    def varies(self) -> bool:
+        """Whether there are two different values."""
+        return bool(np.min(self.low) < np.max(self.high))
 
     def square_about(self, point: Array | float) -> float:
         """Return what no squared distance of a row from a point is above."""

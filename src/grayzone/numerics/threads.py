@@ -29,6 +29,21 @@ def blas() -> ThreadpoolController:
 
 
 @cache
+def _all_libraries() -> ThreadpoolController:
+    import scipy.linalg  # noqa: F401
+    import sklearn.ensemble  # noqa: F401  (its OpenMP, too)
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep BLAS and OpenMP to one thread: small work is quicker so, and sums are the same."""
+    with _all_libraries().limit(limits=1):
+        yield
+
+
+@cache
 def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="grayzone")
 

@@ -79,28 +79,35 @@ def log_scores(proba: Floats) -> Floats:
     return centred
 
 
-def calibrate(scores: Floats, codes: Array, weight: Floats) -> Stack:
+def calibrate(scores: Floats, codes: Array, weight: Floats, start: Stack | None = None) -> Stack:
     r"""Fit a slope and intercepts to one classifier's scores (n, K), by Platt's method.
 
     A row of a class of weight :math:`N` has the target :math:`(N + 1) / (N + K)` for it, and the
-    rest for the others, so that the slope stays finite where nothing is misjudged.
+    rest for the others, so that the slope stays finite where nothing is misjudged. A ``start``
+    from nearly the same rows saves steps.
     """
     K = scores.shape[1]
     mass = np.bincount(codes, weight, minlength=K)[codes]
     targets = np.repeat((1.0 / (mass + K))[:, None], K, axis=1)
     targets[np.arange(len(codes)), codes] = (mass + 1.0) / (mass + K)
-    return minimise_stack(scores[None], targets, weight, ridge=_KEEP, towards=1.0)
+    return minimise_stack(scores[None], targets, weight, ridge=_KEEP, towards=1.0, start=start)
 
 
-def fit_stack(scores: Floats, codes: Array, weight: Floats) -> Stack:
+def fit_stack(scores: Floats, codes: Array, weight: Floats, start: Stack | None = None) -> Stack:
     """Fit weights of several classifiers' calibrated scores (M, n, K)."""
     M, _, K = scores.shape
     targets = np.eye(K)[codes]
-    return minimise_stack(scores, targets, weight, ridge=RIDGE, towards=1.0 / M)
+    return minimise_stack(scores, targets, weight, ridge=RIDGE, towards=1.0 / M, start=start)
 
 
 def minimise_stack(
-    scores: Floats, targets: Floats, weight: Floats, *, ridge: float, towards: float
+    scores: Floats,
+    targets: Floats,
+    weight: Floats,
+    *,
+    ridge: float,
+    towards: float,
+    start: Stack | None = None,
 ) -> Stack:
     """Minimise the criterion by Newton steps on what is not held at zero.
 
@@ -114,6 +121,8 @@ def minimise_stack(
         Weights of the rows.
     ridge, towards : float
         Strength of the penalty on weights, and where it draws them.
+    start : Stack, default=None
+        Where to begin; None: at the weights that the penalty draws to.
 
     Returns
     -------
@@ -123,6 +132,8 @@ def minimise_stack(
     problem = _Problem(scores, targets, weight, ridge, towards)
     M = len(scores)
     point = np.concatenate([np.full(M, towards), np.zeros(scores.shape[2] - 1)])
+    if start is not None:
+        point = np.concatenate([start.weights, start.intercept[1:]])
     value, gradient, hessian = problem.at(point)
     for _ in range(_STEPS):
         if problem.residual(point, gradient) <= _TOL:

@@ -95,9 +95,8 @@ def draw_sample(labelled: Labelled, most: int) -> Gathered:
     # what rare classes do not use, the others may
     spare = np.maximum(share - labelled.counts, 0).sum() / max(1, np.sum(labelled.counts > share))
     shares = np.minimum(1.0, (share + spare) / np.maximum(labelled.counts, 1))
-    like = labelled.source.like()
     found = labelled.reduce(Draw(tuple(shares.tolist())))
-    rows, numbers = gather(found["drawn"], like, labelled.source.n_features)
+    rows, numbers = gather(found["drawn"], labelled.like, labelled.n_features)
     xp = array_namespace(rows.codes)
     factors = [
         mass / max(float(xp.sum(xp.where(rows.codes == code, rows.weight, 0.0))), 1e-300)

@@ -35,6 +35,9 @@ Array = Any
 _WITH_KINKS = 1e-10  # duality gap, relative, where the loss has kinks
 _MOST_WITH_KINKS = 60  # steps: far more than a fit takes that rounding lets end
 MAX_STEPS = 200
+# Readings of the rows that take as long as a step where losses have kinks: with all rows in NumPy's
+# memory, and by an interior point on rows that are reached by sums.
+_HELD_STEP, _STREAMED_STEP = 4.0, 80.0
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ class Minimum(NamedTuple):
     coef: Array
     multipliers: Multipliers
     certificate: Certificate
+    work: float  # readings that would have taken as long
 
 
 def minimise_with_kinks(
@@ -110,7 +114,7 @@ def minimise_with_kinks(
     if rows is not None and is_numpy_array(rows.weight):
         problem = criterion.on_span(rows, spanned.span.columns(rows))
         solution = minimise_problem(problem, "auto" if above == inf else "primal", **options)
-        return _minimum(solution, Multipliers(solution.multipliers))
+        return _minimum(solution, Multipliers(solution.multipliers), _HELD_STEP)
     linear = spanned.linear()
     solution = minimise_streamed(linear, criterion, **options)
     if linear.held is not None:
@@ -124,8 +128,8 @@ def minimise_with_kinks(
     return _minimum(solution, Multipliers(values, array_namespace(values).concat(parts)))
 
 
-def _minimum(solution: Solution, multipliers: Multipliers) -> Minimum:
-    return Minimum(solution.coef, multipliers, solution.certificate)
+def _minimum(solution: Solution, multipliers: Multipliers, each: float = _STREAMED_STEP) -> Minimum:
+    return Minimum(solution.coef, multipliers, solution.certificate, each * solution.n_iter)
 
 
 def gap_without_kinks(spanned: Spanned, criterion: Criterion, coef: Array) -> float:

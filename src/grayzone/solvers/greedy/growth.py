@@ -16,7 +16,7 @@ from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.kernels import Kernel
 from grayzone.solvers.greedy.basis import NewtonBasis, left_out, pool_of
 from grayzone.solvers.greedy.criterion import Criterion
-from grayzone.solvers.greedy.refit import Fitted, refit
+from grayzone.solvers.greedy.refit import Effort, Fitted, refit
 from grayzone.solvers.greedy.scores import (
     NewtonScores,
     Scores,
@@ -43,6 +43,11 @@ _LEAST_SHOWN = 0.75  # share of rows that single precision has to show something
 ROUNDING = 1e-12
 # Relative gap up to which multipliers tell what candidates can gain.
 _CERTAIN = 1e-6
+# A criterion that is less than rounding of what it was without a point is nothing already.
+_NOTHING = 1e-15
+# Work that refits of candidates may take on up to so many rows: some fifteen seconds. On more rows
+# it grows with their cube, as the work itself does.
+_MOST_WORK, _FEW_ROWS = 45_000.0, 120
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class Rules:
     max_points: int | None
     tol: float
     lag: int
+    share: float = 1.0  # of the work that refits of candidates may take
 
 
 class _Choice(NamedTuple):
@@ -120,10 +126,13 @@ class Growth:
         self.basis = NewtonBasis(kernel, pool, self._precision())
         self._scale = float(_largest(pool.diagonal))
         mass = labelled.mass * labelled.factors
+        most = _MOST_WORK * max(1.0, (self.n_rows / _FEW_ROWS) ** 3)
+        self._effort = Effort(rules.share * most)
+        self._least = inf  # the criterion without a point
         self.fitted = self._refit(self._spanned(), criterion.prior_coef(mass, 0, self.basis.power))
         self.path: list[float] = []
         self._best = {0: self.fitted.objective}  # least criterion at each number of points
-        self._least = self.fitted.objective  # without a point
+        self._least = self.fitted.objective
         self._tried: set[frozenset[int]] = set()  # sets of points that others were left out of
 
     def _precision(self) -> Any:
@@ -142,8 +151,17 @@ class Growth:
     def _spanned(self) -> Spanned:
         return self.basis.spanned(self.labelled)
 
+    @property
+    def gave_up(self) -> bool:
+        """Whether candidates were too much work to be refitted to the end of the growth."""
+        return self._effort.is_over
+
+    @property
+    def _nothing(self) -> float:
+        return _NOTHING * self._least if self._least < inf else 0.0
+
     def _refit(self, spanned: Spanned, start: Array) -> Fitted:
-        fitted = refit(spanned, self.criterion, start)
+        fitted = refit(spanned, self.criterion, start, nothing=self._nothing)
         assert fitted is not None  # nothing to be above of
         return fitted
 
@@ -193,6 +211,8 @@ class Growth:
 
         With removals, the least criterion seen at each number of points takes the place of H_k.
         """
+        if self.fitted.objective <= self._nothing:
+            return True
         step = self.rules.points_per_step
         before = self._best.get(self.basis.size - step * ceil(self.rules.lag / step))
         if before is None:
@@ -278,7 +298,7 @@ class Growth:
             return None
         if not (alone and isinstance(scores, NewtonScores)):
             return _Choice(self._tie_break(scores, -gains))
-        if self.rules.selection == "exact":
+        if self.rules.selection == "exact" and not self._effort.is_over:
             return _Choice(self._by_refits(scores, gains))
         finalists = min(n_gain, max(FINALISTS, ENTRIES // self.n_rows))
         order = xp.argsort(-gains, stable=True)[:finalists]
@@ -298,7 +318,8 @@ class Growth:
         """Step (B2): the criterion of every candidate, at its own optimum.
 
         Candidates that duality shows to be worse than the best so far are left half way; of those
-        that promise the same, as copies do, and rows that are alone, one is refitted.
+        that promise the same, as copies do, and rows that are alone, one is refitted. Where that
+        was enough work, the best so far is taken: the most promising ones come first.
         """
         promised, places = as_numpy(gains), as_numpy(scores.places)
         values, best = np.full(promised.size, np.inf), inf
@@ -309,11 +330,12 @@ class Growth:
             columns = self.basis.kernel_values(moved(places[part], scores.places))
             for i, candidate in enumerate(part):
                 limit = best + TIE * abs(best) if np.isfinite(best) else inf
-                if self.fitted.objective - most[candidate] > limit:
+                done = best < inf and self._effort.is_over
+                if done or self.fitted.objective - most[candidate] > limit:
                     continue
                 place = int(places[candidate])
                 tried = self.basis.spanned_with(self.labelled, place, columns[:, i])
-                refitted = refit(tried, self.criterion, start, above=limit)
+                refitted = refit(tried, self.criterion, start, limit, self._nothing, self._effort)
                 if refitted is not None:
                     values[candidate] = refitted.objective
                     best = min(best, refitted.objective)

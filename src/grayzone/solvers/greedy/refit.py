@@ -8,7 +8,7 @@ from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace, device, is_numpy_array
 
 from grayzone.numerics.linalg import descend, factorise
 from grayzone.numerics.losses import SmoothedLogistic, softplus
@@ -32,7 +32,35 @@ ACCURACY = 1e-8  # decrease that a Newton step may still promise, relative to th
 # much, in log-odds.
 _ROUNDED = 0.25
 _PATIENCE = 3  # steps in a row that gain less than the accuracy, whatever they promised
+# Factor by which a step's promise has to shrink before duality is asked again if it is hopeless.
+_CLOSER = 0.1
+# Floating-point operations of the time that a reading of few rows takes; and such times that one
+# takes of arrays of other libraries than NumPy.
+_SMALL, _ELSEWHERE = 5e5, 6.0
 _LEAST_BEND = 1e-6
+
+
+@dataclass
+class Effort:
+    """Work of refits so far, counted and not timed: a busy machine chooses the same points.
+
+    The unit is a reading of few rows, about a quarter of a millisecond.
+    """
+
+    most: float = inf
+    spent: float = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there was enough of it."""
+        return self.spent >= self.most
+
+    def add(self, n_rows: int, coef: Array, times: float = 1.0) -> None:
+        """Count readings of rows that give second derivatives in these coefficients."""
+        Q, p = coef.shape
+        products = n_rows * p * p * Q * (Q + 1) + (Q * p) ** 3 / 3.0
+        slower = 1.0 if is_numpy_array(coef) else _ELSEWHERE
+        self.spent += times * (slower + products / _SMALL)
 
 
 class Derivatives(NamedTuple):
@@ -134,7 +162,12 @@ class Fitted:
 
 
 def refit(
-    spanned: Spanned, criterion: Criterion, start: Array, above: float = inf
+    spanned: Spanned,
+    criterion: Criterion,
+    start: Array,
+    above: float = inf,
+    nothing: float = 0.0,
+    effort: Effort | None = None,
 ) -> Fitted | None:
     """Minimise from start coefficients; None once the minimum is known to be ``above`` that.
 
@@ -148,31 +181,39 @@ def refit(
         Start coefficients.
     above : float
         What the minimum has to be below of.
+    nothing : float
+        A criterion below which nothing is left to gain.
+    effort : Effort or None
+        Counts the work, where somebody asks.
 
     Returns
     -------
     fitted : Fitted or None
         The optimum.
     """
-    look = Reading(spanned, criterion, start)
+    look = Reading(spanned, criterion, start, effort)
     if not start.shape[1]:
         return look(Point(criterion, start))
     if criterion.has_kinks:
         return _with_kinks(look, criterion, start, above)
     here, xp, idle = look(Point(criterion, start)), array_namespace(start), 0
+    asked = inf  # what was promised when duality was last asked
     for _ in range(MAX_STEPS):
         change = xp.reshape(-here.solve(xp.reshape(here.gradient, (-1,))), start.shape)
         promised = -float(xp.sum(here.gradient * change))
         if promised <= ACCURACY * here.objective:
             break
-        hopeless = here.objective - promised > above
-        if hopeless and here.objective * (1.0 - here.gap(spanned)) > above:
-            return None
+        if here.objective - promised > above and promised <= _CLOSER * asked:
+            asked = promised
+            look.count()
+            if here.objective * (1.0 - here.gap(spanned)) > above:
+                return None
         after = _downhill(look, here, change, promised)
         if after is None:
             break
         gained = here.objective - after.objective
-        idle, here = 0 if gained > ACCURACY * here.objective else idle + 1, after
+        much = gained > ACCURACY * here.objective and after.objective > nothing
+        idle, here = 0 if much else idle + 1, after
         if idle >= _PATIENCE:
             break
     return here
@@ -180,7 +221,8 @@ def refit(
 
 def _with_kinks(look: Reading, criterion: Criterion, start: Array, above: float) -> Fitted | None:
     """Minimise where losses have kinks; the start stays where that did not lead below it."""
-    coef, multipliers, reached = minimise_with_kinks(look.spanned, criterion, start, above)
+    coef, multipliers, reached, work = minimise_with_kinks(look.spanned, criterion, start, above)
+    look.count(work)
     if reached.primal - reached.gap > above:
         return None
     gap = reached.relative
@@ -200,17 +242,25 @@ def _with_kinks(look: Reading, criterion: Criterion, start: Array, above: float)
 class Reading:
     """Readings of the rows: each gives all that the next step asks for, so one a step will do."""
 
-    def __init__(self, spanned: Spanned, criterion: Criterion, like: Array) -> None:
+    def __init__(
+        self, spanned: Spanned, criterion: Criterion, like: Array, effort: Effort | None = None
+    ) -> None:
         xp, self.spanned, self.penalty = array_namespace(like), spanned, criterion.penalty
-        self.size = spanned.span.size
+        self.size, self._like = spanned.span.size, like
+        self._effort = Effort() if effort is None else effort
         self.ridge = xp.zeros_like(like)
         self.ridge[:, : self.size] = self.penalty
         n_coef = like.shape[0] * like.shape[1]
         eye = xp.eye(n_coef, dtype=like.dtype, device=device(like))
         self.curvature = eye * xp.reshape(self.ridge, (-1,))
 
+    def count(self, times: float = 1.0) -> None:
+        """Count work that takes as long as so many readings."""
+        self._effort.add(self.spanned.labelled.n_rows, self._like, times)
+
     def __call__(self, point: Point) -> Fitted:
         """Read the criterion and its derivatives at a point."""
+        self.count()
         sums, coef = self.spanned.reduce(_Model(point)), point.coef
         slopes = coef[:, : self.size]
         norm = float(array_namespace(coef).sum(slopes * slopes))

@@ -12,9 +12,10 @@ from grayzone.numerics.kernels import (
     Extent,
     Kernel,
     resolve_kernel,
-    row_sums,
     scaled_width,
     squares_about,
+    sums_about,
+    variance_of,
 )
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
@@ -51,17 +52,18 @@ def kernel_for(settings: Any, labelled: Labelled) -> Kernel:
     scaled = name in _WITH_WIDTH and isinstance(gamma, str) and gamma == "scale"
     if not (scaled or name == "rbf"):
         return kernel
-    sums = plain.reduce(_Entries(0.0))
+    first = plain.reduce(_Entries(0.0))
+    extent = Extent.joined(first["extents"])
     if scaled:
-        mean = sums["sum"] / sums["total"]
-        spread = plain.reduce(_Entries(mean))["square"] / sums["total"]
-        kernel = replace(kernel, gamma=scaled_width(d, spread, mean))
-    return kernel.near(Extent.joined(sums["extents"]))
+        sums = plain.reduce(_Entries(first["sum"] / first["total"]))
+        variance = variance_of(*(sums[name] for name in ("total", "sum", "square")))
+        kernel = replace(kernel, gamma=scaled_width(d, variance, extent))
+    return kernel.near(extent)
 
 
 @dataclass(frozen=True)
 class _Entries:
-    """Number, sum and squared distances from ``mean`` of all entries of X, rows weighted.
+    """Number, differences and squared ones from ``mean`` of all entries of X, rows weighted.
 
     And where the rows are.
     """
@@ -73,7 +75,7 @@ class _Entries:
         xp = array_namespace(w)
         sums = {
             "total": d * xp.sum(w),
-            "sum": w @ row_sums(rows.X),
+            "sum": w @ sums_about(rows.X, self.mean),
             "square": w @ squares_about(rows.X, self.mean),
         }
         found: Sums = {name: float(value) for name, value in sums.items()}

@@ -34,12 +34,19 @@ _WILD = 1e10
 _MANY = 20_000
 
 
+def _blind(rows: Rows) -> Rows:
+    """Rows without their features, as a constant sees them."""
+    xp = array_namespace(rows.weight)
+    return replace(rows, X=xp.zeros_like(rows.weight)[:, None], memory=None)
+
+
 def _few_rows(spec: TruncatedSpec, labelled: Labelled) -> Rows:
     """One row a class, which weighs what its rows do; some rows where these have own floors."""
     if not spec.by_rows:
         mass = labelled.mass * labelled.factors
         return Rows(np.zeros((mass.size, 1)), np.arange(mass.size), mass)
-    some = draw_sample(labelled, _MANY).rows
+    # without their features, which may be wide and sparse
+    some = draw_sample(labelled.part_of(_blind, labelled.counts, labelled.mass), _MANY).rows
     codes, weight, own = (as_numpy(a) for a in (some.codes, some.weight, some.own))
     return Rows(np.zeros((codes.size, 1)), codes, weight, own=own)
 
@@ -62,8 +69,7 @@ class _ConstantLoss:
 
     def __call__(self, rows: Rows) -> Sums:
         xp = array_namespace(rows.weight)
-        blind = replace(rows, X=xp.zeros_like(rows.weight)[:, None], memory=None)
-        problem = replace(self.spec, kernel=None).problem(blind)
+        problem = replace(self.spec, kernel=None).problem(_blind(rows))
         u = problem.margins.margin(problem.design.scores(moved(self.coef, rows.weight)))
         return {
             "loss": float(xp.sum(rows.weight * problem.loss.value(u))),

@@ -229,6 +229,22 @@ ENTRIES = (
         data=("covtype", "ijcnn1", "bank_marketing", "a9a", "spambase"),
     ),
     Entry(
+        "train",
+        "peers",
+        "benchmarks.train",
+        "`grayzone train` on ordinary tables beside forests, boosting and FLAML: costs and limits",
+        data=("german_credit", "bank_marketing", "covtype"),
+        large=True,
+    ),
+    Entry(
+        "networks",
+        "peers",
+        "benchmarks.networks",
+        "Losses that know the costs in a small network, beside the log-loss",
+        data=("a9a", "spambase", "ijcnn1", "german_credit_numeric"),
+        large=True,
+    ),
+    Entry(
         "latency",
         "peers",
         "benchmarks.peers.latency",

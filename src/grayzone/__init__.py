@@ -22,6 +22,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BayesDecisionClassifier",
     "DecisionEnsembleClassifier",
+    "DecisionModel",
     "ImportVectorMachine",
     "ImportVectorMachineCV",
     "MinimaxProbabilityMachine",
@@ -35,6 +36,7 @@ __all__ = [
     "load_model",
     "report",
     "roc_by_costs",
+    "train",
     "trusted_types",
 ]
 
@@ -45,10 +47,14 @@ def __getattr__(name: str) -> Any:
         from grayzone.reporting import report
 
         return report
-    if name == "load_model":
-        from grayzone.cli.model import load_model
+    if name in ("DecisionModel", "load_model"):
+        from grayzone.training import model
 
-        return load_model
+        return getattr(model, name)
+    if name == "train":
+        from grayzone.training.train import train
+
+        return train
     raise AttributeError(f"module 'grayzone' has no attribute {name!r}")
 
 

@@ -83,7 +83,9 @@ def test_every_estimator_is_tried_and_every_type_exists():
     from importlib import import_module
 
     names = {type(model).__name__ for model in MODELS.values()}
-    assert names == {name for name in grayzone.__all__ if name[0].isupper()}
+    # a decision model has a file of its own
+    public = {name for name in grayzone.__all__ if name[0].isupper()} - {"DecisionModel"}
+    assert names == public
     for full in grayzone.trusted_types():
         module, _, name = full.rpartition(".")
         assert getattr(import_module(module), name).__module__ == module

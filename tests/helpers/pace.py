@@ -41,7 +41,7 @@ SLOW = {
         test_control_c_stops_without_a_trace test_files_that_grow_too_large_leave_nothing_behind
         test_ten_thousand_columns test_text_of_many_values_is_encoded_by_the_seed
     """,
-    "tests/cli/test_model_files.py": """
+    "tests/training/test_model_files.py": """
         test_models_of_every_kind_come_back_as_they_were
         test_the_list_has_all_that_is_written_and_little_more
     """,
@@ -72,12 +72,17 @@ SLOW = {
 
 # Tests whose first case takes more than .3 seconds: not in `-m quick`.
 HEAVY = {
-    "tests/cli/test_model_files.py": """
+    "tests/training/test_ensemble_files.py": """
+        test_members_share_what_comes_before_them test_coefficients_that_do_not_fit_are_refused
+        test_calibrations_within_calibrations_are_refused test_models_within_models_are_refused
+        test_features_of_a_family_fit_each_other
+    """,
+    "tests/training/test_model_files.py": """
         test_every_model_comes_back_as_it_was test_models_of_every_kind_come_back_as_they_were
-        test_a_vectoriser_of_ours_that_opens_files_is_not_loaded test_words_that_are_in_no_place
-        test_categories_that_are_in_no_place test_a_tree_whose_children_are_elsewhere
-        test_features_below_the_first_and_categories_are_refused_in_trees
         test_the_list_has_all_that_is_written_and_little_more
+    """,
+    "tests/training/test_model_notes.py": """
+        test_a_note_of_such_fields_is_taken
     """,
     "tests/cli/test_whole_folders.py": """
         test_a_kill_at_any_line_leaves_the_old_or_the_new_folder
@@ -121,6 +126,15 @@ HEAVY = {
         test_what_lacks_data_is_left_out_with_a_reason
         test_what_needs_a_gpu_is_left_out_where_there_is_none
     """,
+    "tests/tables/test_numerals.py": """
+        test_the_command_reads_decimal_commas_the_same_way_when_it_predicts
+    """,
+    "tests/training/test_hygiene.py": """
+        test_no_table_makes_it_fail test_the_command_says_what_it_found_and_stops_if_strict
+    """,
+    "tests/training/test_roles.py": """
+        test_identifiers_are_carried_to_decisions_as_they_are_written
+    """,
     "tests/cli/test_cli.py": """
         test_a_full_disk_keeps_earlier_decisions test_a_full_disk_leaves_nothing_behind
         test_a_later_format_is_named test_a_model_of_one_kind_of_table_decides_on_another
@@ -128,7 +142,7 @@ HEAVY = {
         test_auto_compares_and_says_so_plainly test_auto_says_what_was_left_out
         test_columns_may_move_be_empty_or_more test_columns_without_values_are_left_out
         test_costs_by_label_and_by_matrix_are_the_same test_dates_of_several_zones_have_one_clock
-        test_decisions_are_written_in_the_kind_asked_for test_demo_trains_on_its_own_table
+        test_decisions_are_written_in_the_kind_asked_for
         test_drop_leaves_columns_out test_every_candidate_decides_by_costs_and_survives_saving
         test_every_candidate_keeps_a_limit_on_false_positives
         test_every_candidate_with_three_classes_and_abstention
@@ -277,16 +291,8 @@ HEAVY = {
         test_modules_that_need_no_extra_are_attributes test_the_command_runs_as_a_module
     """,
     "tests/reporting/test_report.py": """
-        test_balanced_costs_are_those_of_the_rows test_columns_of_a_data_frame_are_told
-        test_costs_against_rows test_costs_given_go_before_those_of_the_model
         test_facts_of_every_family_in_every_wrapper test_facts_through_a_frozen_pipeline
-        test_features_without_names_and_the_largest_weights test_many_columns_are_cut_short
-        test_names_are_nowhere_in_expressions test_names_are_text_wherever_they_stand test_one_row
-        test_outer_costs_are_in_force test_price_of_right_decisions_is_in_every_number
-        test_rare_events_have_steps_even_in_log_odds test_rows_of_one_class
         test_threshold_of_decisions_that_costs_do_not_explain
-        test_undecided_rows_are_counted_and_paid_for
-        test_zone_is_around_the_threshold_where_there_is_none
     """,
     "tests/solvers/test_device_kernel.py": """
         test_an_accuracy_out_of_reach test_many_classes_where_few_rows_are_held test_strict_arrays

@@ -55,7 +55,7 @@ ESTIMATORS = [
     # with reject_cost, predict may return a label that is no class
     TightBoundLogisticRegression(),
     TightBoundLogisticRegression(solver="direct"),
-    TightBoundLogisticRegressionCV(Cs=3, cv=3),
+    TightBoundLogisticRegressionCV(Cs=2, cv=2),
     TightBoundClassifier(LogisticRegression()),
     BayesDecisionClassifier(LogisticRegression()),
     # a limit that few rows are enough for, and costs that find the best threshold below it
@@ -85,7 +85,9 @@ THROUGH_THE_ORIGIN = [
 def test_every_public_estimator_is_checked():
     public = (getattr(grayzone, name) for name in grayzone.__all__)
     estimators = {c for c in public if inspect.isclass(c) and issubclass(c, BaseEstimator)}
-    assert estimators == {type(estimator) for estimator in ESTIMATORS}
+    # a decision model is fitted when it is made; tests/training has its own checks
+    fitted = {grayzone.DecisionModel}
+    assert estimators - fitted == {type(estimator) for estimator in ESTIMATORS}
 
 
 @pytest.mark.skipif(

@@ -13,15 +13,17 @@ from fuzz.carriers import missing
 from fuzz.laws import examine
 from grayzone import (
     BayesDecisionClassifier,
+    DecisionEnsembleClassifier,
     ImportVectorMachine,
     ImportVectorMachineCV,
     TruncatedLogisticRegression,
 )
 from grayzone.decision import bayes_decision
 from grayzone.numerics.checks import all_or_nothing
+from grayzone.numerics.kernels import resolve_kernel
 from grayzone.numerics.margins import SoftmaxMargin
 from grayzone.numerics.threads import elsewhere, n_workers
-from grayzone.sources import open_npy
+from grayzone.sources import from_batches, open_npy
 
 # Warnings are errors here, NumPy's too.
 
@@ -140,6 +142,20 @@ def test_kernel_values_that_come_sparse_are_taken_on_a_device():
     np.testing.assert_allclose(proba, expected, atol=1e-5)
 
 
+def test_an_ensemble_refuses_rows_that_stay_in_another_library():
+    # its members took them for NumPy's, or failed in words of PyTorch
+    xp = pytest.importorskip("array_api_strict")
+    rng = np.random.default_rng(8)
+    X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
+    ensemble = DecisionEnsembleClassifier(["logistic-regression"], cv=2)
+    with config_context(array_api_dispatch=True):
+        with pytest.raises(TypeError, match="DecisionEnsembleClassifier computes with NumPy"):
+            ensemble.fit(xp.asarray(X), xp.asarray(y))
+        ensemble.fit(X, y)
+        with pytest.raises(TypeError, match="computes with NumPy"):
+            ensemble.predict(xp.asarray(X))
+
+
 # ------------------------------------------------------------------------------------------
 # Fits that did not end, or took minutes
 # ------------------------------------------------------------------------------------------
@@ -234,6 +250,84 @@ def test_exact_choices_are_those_of_all_candidates_at_their_optimum(monkeypatch)
     np.testing.assert_allclose(quick.objective_path_, slow.objective_path_, rtol=1e-9)
 
 
+def test_growth_ends_where_the_criterion_is_rounding_of_what_it_was():
+    # three points separate the classes; others lowered 1e-68 to 1e-88, by hundreds of steps each
+    rng = np.random.default_rng(3)
+    y = np.arange(12) % 3
+    X = rng.uniform(-6.0, 6.0, size=(3, 5))[y] + rng.normal(size=(12, 5))
+    kernel = {"kernel": "poly", "gamma": 1e8, "coef0": 1.0, "degree": 9}
+    with pytest.warns(ConvergenceWarning, match="import points"):
+        model = ImportVectorMachine(C=1e6, selection="exact", **kernel).fit(X, y)
+    without = 12.0 * np.log(3.0)
+    assert model.objective_ < 1e-14 * without
+    assert np.sum(model.objective_path_ < 1e-14 * without) == 1
+    assert model.score(X, y) == 1.0
+
+
+@pytest.fixture
+def little_work(monkeypatch):
+    """As if refits of candidates were much work on few rows already."""
+    room = import_module("grayzone.solvers.greedy.growth")
+    monkeypatch.setattr(room, "_MOST_WORK", 400.0)
+    made, real = [], room.Effort
+
+    def recorded(most):
+        made.append(real(most))
+        return made[-1]
+
+    monkeypatch.setattr(room, "Effort", recorded)
+    return made
+
+
+@pytest.mark.parametrize("zone", [None, 1.0])
+def test_exact_selection_is_given_up_where_it_is_too_much_work_and_says_so(little_work, zone):
+    # 120 rows of noise took minutes: each point is chosen by 120 refits
+    rng = np.random.default_rng(9066)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    settings = {"C": 1e3, "gamma": 1.0, "zone": zone, "max_import_points": 12}
+    with pytest.warns(UserWarning, match="'exact' was too much work.*one Newton step"):
+        model = ImportVectorMachine(selection="exact", **settings).fit(X, y)
+    (effort,) = little_work
+    assert effort.most <= effort.spent < 3.0 * effort.most  # a refit that has begun is ended
+    # it goes on all the same, as well as the other way
+    assert len(model.import_points_) == 12
+    other = ImportVectorMachine(**settings).fit(X, y)
+    assert model.objective_ < 1.1 * other.objective_
+    assert np.all(np.diff(model.objective_path_) < 0.0)
+
+
+def test_a_search_shares_the_work_of_exact_selection_between_its_fits(little_work):
+    rng = np.random.default_rng(9066)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    search = ImportVectorMachineCV(
+        selection="exact", Cs=[1.0, 1e3], cv=3, gamma=1.0, max_import_points=8
+    )
+    with pytest.warns(UserWarning, match="'exact' was too much work"):
+        search.fit(X, y)
+    assert [effort.most for effort in little_work] == [100.0] * 4
+
+
+def test_rows_that_differ_by_few_ulps_have_a_variance():
+    # gamma="scale" took them for equal ones, and the fit was a constant
+    steps = np.array([[0, 0], [0, 4], [-1, -1], [0, 1], [3, 2], [1, 3]])
+    X, y = 1e6 + steps * 2.0**-26, [0, 1, 0, 0, 1, 1]
+    near = (X - 1e6) * 2.0**26
+    for carried in (X, sp.csr_array(X)):
+        model = TruncatedLogisticRegression(kernel="rbf", zone=None).fit(carried, y)
+        same = TruncatedLogisticRegression(kernel="rbf", zone=None).fit(near, y)
+        np.testing.assert_allclose(model.objective_, same.objective_, rtol=1e-9)
+    rows = from_batches(lambda: iter([(X[:3], y[:3]), (X[3:], y[3:])]))
+    model = ImportVectorMachine(tol=0.0).fit(rows)
+    same = ImportVectorMachine(tol=0.0).fit(near, y)
+    np.testing.assert_allclose(model.objective_, same.objective_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("value", [1e6, 0.1, 1e-320])
+def test_equal_values_have_none(value):
+    X = np.full((7, 3), value)
+    assert resolve_kernel("rbf", "scale", 3, 0.0, X).gamma == 1.0
+
+
 # Cases as campaigns draw them (`python -m fuzz replay`), with the laws that they broke.
 DRAWN = {
     "ties between values out of range": {
@@ -306,6 +400,59 @@ DRAWN = {
             "twists": [["constant", 1.0], ["cell", 1e50], ["column", 1e12]],
         },
         "carrier": "CSR",
+    },
+    "rows of a few ulps": {
+        "estimator": "TruncatedLogisticRegression",
+        "parameters": {"kernel": "rbf", "gamma": "scale", "C": 1.0, "warm_start": True},
+        "rows": {
+            **{"kind": "grid", "n": 20, "d": 2, "classes": 2, "seed": 6976},
+            "twists": [["scale", 1e-08], ["offset", 1e6]],
+        },
+    },
+    # what a class of nearly all of the weight loses is below the rounding of a score near zero: a
+    # mistake of the law, whose constant did without
+    "the loss of a class of nearly all of the weight": {
+        "estimator": "ImportVectorMachine",
+        "parameters": {"kernel": "linear", "C": 1e10},
+        "rows": {
+            **{"kind": "zeros", "n": 40, "d": 2, "classes": 2, "seed": 4332, "labels": "floats"},
+            "twists": [["rare", 2], ["scale", 1e-30], ["column", 1e12]],
+            "weights": "many scales",
+        },
+    },
+    "sparse rows with costs of their own": {
+        "estimator": "TruncatedLogisticRegression",
+        "parameters": {
+            **{"kernel": "poly", "gamma": 100.0, "coef0": 0.0, "degree": 5, "C": 1e6},
+            "zone": 0.1,
+        },
+        "rows": {"kind": "moons", "n": 3, "d": 2, "classes": 2, "seed": 8250},
+        **{"carrier": "CSR", "row costs": "amounts"},
+    },
+    "undecided by costs of rows, in another library": {
+        "estimator": "TruncatedLogisticRegressionCV",
+        "parameters": {
+            **{"Cs": [1e-6, 1e10], "zones": [1.0], "cv": 2, "fit_intercept": False},
+            **{"reject_cost": 0.2, "refit": False},
+        },
+        "rows": {
+            **{"kind": "linear", "n": 40, "d": 3, "classes": 2, "seed": 9828},
+            **{"twists": [["rare", 4]], "labels": "booleans", "single": True},
+        },
+        **{"carrier": "array-api-strict", "row costs": "many scales", "unit": 8.0},
+    },
+    "ranges of costs in another unit": {
+        "estimator": "TruncatedLogisticRegression",
+        "parameters": {
+            **{"kernel": "linear", "C": 0.1, "fit_intercept": False, "tails": "as-fitted"},
+            "costs": {"ranges": [[0.5, 4.0], [0.001, 1000.0], [1.0, 1.0]]},
+            "reject_cost": 0.45,
+        },
+        "rows": {
+            **{"kind": "row scales", "n": 30, "d": 5, "classes": 2, "seed": 4916},
+            "twists": [["sparse", 0.5]],
+        },
+        **{"new rows": "far", "unit": 8.0},
     },
 }
 

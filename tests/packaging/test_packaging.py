@@ -14,8 +14,8 @@ import grayzone
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
-    *("altair", "array_api_strict", "cupy", "cvxpy", "dask", "distributed", "glum", "matplotlib"),
-    *("numba", "pandas", "polars", "pyarrow", "rich", "skops", "skrub", "torch", "typer"),
+    *("array_api_strict", "cupy", "cvxpy", "dask", "distributed", "glum", "matplotlib"),
+    *("numba", "pandas", "polars", "pyarrow", "rich", "skops", "torch", "typer"),
 }
 BENCHMARKS = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)

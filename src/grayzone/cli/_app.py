@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -19,11 +21,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import grayzone
-from grayzone.cli import _demo, _train
-from grayzone.cli._errors import UserError, shortened
-from grayzone.cli._tables import check_writable, read_table, write_table
-from grayzone.cli.model import DecisionModel
-from grayzone.estimators.facts import facts_of
+from grayzone.cli import _demo, _explain
+from grayzone.tables.errors import UserError, shortened
+from grayzone.tables.reading import check_writable, read_table, write_table
+from grayzone.training import job
+from grayzone.training.model import DecisionModel
+from grayzone.training.telling import told
 
 app = typer.Typer(
     name="grayzone",
@@ -33,12 +36,20 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _INTERRUPTED = 130
+_MOST_COLUMNS = 40  # that are shown before training
 _STOPPED = "stopped; no model and no decisions were written"
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 SeedOption = Annotated[int, typer.Option(help="Seed of everything random.", min=0, max=2**32 - 1)]
 LimitOption = Annotated[
-    float, typer.Option(help="Seconds for comparing models; what is left out is said.")
+    float, typer.Option(help="Seconds for fitting and comparing; what is left out is said.")
+]
+SheetOption = Annotated[
+    str | None, typer.Option(help="Sheet of a workbook; the first one by default.")
+]
+DecimalOption = Annotated[
+    str | None,
+    typer.Option(help="Decimal sign, '.' or ',', of columns of numbers that allow both (1,234)."),
 ]
 
 
@@ -82,8 +93,8 @@ def _complain(text: str, code: int) -> int:
     return code
 
 
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True, emoji=False)
+def _console(stderr: bool = False) -> Console:
+    return Console(stderr=stderr, highlight=False, soft_wrap=True, emoji=False)
 
 
 @contextmanager
@@ -107,18 +118,24 @@ def _progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
 
         def say(name: str, done: int, total: int) -> None:
             if done == total:
-                print(f"compared: {name}", file=sys.stderr, flush=True)
+                print(f"fitted: {name}", file=sys.stderr, flush=True)
 
         yield say
 
 
 @app.command()
 def train(
-    table: Annotated[Path, typer.Argument(help="CSV, TSV (also .gz), Parquet or Arrow file.")],
+    table: Annotated[
+        Path, typer.Argument(help="CSV, TSV (also .gz, .zip, …), Parquet, Arrow or .xlsx file.")
+    ],
     target: Annotated[str, typer.Option(help="Column to decide on.")],
     positive: Annotated[str | None, typer.Option(help="Positive label of two.")] = None,
     costs: Annotated[
-        str | None, typer.Option(help="FN=10,FP=1 or LABEL=COST,…; 1 each by default.")
+        str | None,
+        typer.Option(
+            help="FN=10,FP=1 or LABEL=COST,…; 1 each by default. A cost may be a range (FN=3..8) "
+            "or a column that has it for each row (FN=amount)."
+        ),
     ] = None,
     cost_matrix: Annotated[
         Path | None, typer.Option(help="Table: true label, then a column for each decision.")
@@ -128,65 +145,178 @@ def train(
         float | None,
         typer.Option(help="Limit on the false positive rate, kept with 95 % confidence."),
     ] = None,
-    model: Annotated[str, typer.Option(help=", ".join(_train.MODELS))] = _train.AUTO,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to ignore; repeatable.")] = None,
+    min_recall: Annotated[
+        float | None, typer.Option(help="Least recall, kept with 95 % confidence.")
+    ] = None,
+    min_precision: Annotated[
+        float | None, typer.Option(help="Least precision, kept with 95 % confidence.")
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help=f"{', '.join(job.MODELS)}. auto is the ensemble.")
+    ] = job.AUTO,
+    prefer: Annotated[
+        str,
+        typer.Option(help="best, or simple: the simplest within one standard error of the best."),
+    ] = job.BEST,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Column not to learn from; repeatable.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column to learn from; with it, no others are (repeatable). Columns with a role "
+            "(--id, --time, --group) are learned from only if they are named here."
+        ),
+    ] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--id", help="Column that says which row it is, carried to decisions; repeatable."
+        ),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of dates or numbers that puts rows in order: models are judged on later "
+            "rows than those they learned from."
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of customers, patients, …: models are judged on others than those they "
+            "learned from."
+        ),
+    ] = None,
+    decimal: DecimalOption = None,
+    sheet: SheetOption = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Stop where the table has serious faults, such as leaks."),
+    ] = False,
+    segment: Annotated[
+        list[str] | None,
+        typer.Option(help="Column for whose values it is told how decisions do; repeatable."),
+    ] = None,
+    limit_by: Annotated[
+        str | None, typer.Option(help="Column in each of whose segments the limit is kept.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for model, metrics and report.")] = Path(
         "grayzone-model"
     ),
-    time_limit: LimitOption = 300.0,
+    time_limit: LimitOption = job.TIME_LIMIT,
     seed: SeedOption = 0,
     overwrite: Annotated[bool, typer.Option(help="Replace an earlier model.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare models by what their decisions cost, keep the best, and write a report."""
-    request = _train.Request(
+    """Fit the best model for decisions, compare others, and write a report."""
+    request = job.Request(
         table,
         target,
         out,
-        positive,
-        costs,
-        cost_matrix,
-        reject_cost,
-        max_fpr,
-        model,
-        tuple(drop or ()),
-        time_limit,
-        seed,
-        overwrite,
+        positive=positive,
+        costs=costs,
+        cost_matrix=cost_matrix,
+        reject_cost=reject_cost,
+        max_fpr=max_fpr,
+        min_recall=min_recall,
+        min_precision=min_precision,
+        model=model,
+        prefer=prefer,
+        drop=tuple(drop or ()),
+        time_limit=time_limit,
+        seed=seed,
+        overwrite=overwrite,
+        keep=tuple(keep or ()),
+        ids=tuple(ids or ()),
+        time=time,
+        group=group,
+        decimal=decimal,
+        sheet=sheet,
+        strict=strict,
+        segment=tuple(segment or ()),
+        limit_by=limit_by,
     )
     with _progress(as_json) as tell:
-        trained = _train.train(request, tell)
+        trained = job.train(request, tell, _quiet if as_json else _show_columns)
     _show(trained, out, as_json)
 
 
-def _show(trained: _train.Trained, out: Path, as_json: bool) -> None:
+def _quiet(lines: list[list[str]]) -> None:
+    """Beside JSON nothing is said."""
+
+
+def _show_columns(lines: list[list[str]]) -> None:
+    """What the columns are taken for, before a model learns from them: no part of the result."""
+    console = _console(stderr=True)
+    grid = Table(title="Columns to learn from", title_justify="left")
+    for name in ("column", "kind", "gaps", "values"):
+        grid.add_column(name, justify="right" if name == "gaps" else "left")
+    for line in lines[:_MOST_COLUMNS]:
+        grid.add_row(*map(escape, line))
+    console.print(grid)
+    if len(lines) > _MOST_COLUMNS:
+        console.print(f"and {len(lines) - _MOST_COLUMNS:,} columns more")
+
+
+def _show(trained: job.Trained, out: Path, as_json: bool, new_rows: Path | None = None) -> None:
     if as_json:
         print(json.dumps({**trained.metrics, "out": str(out)}))
         return
-    console, metrics = _console(), trained.metrics
-    grid = Table(title="Decisions on rows that were not fitted", title_justify="left")
-    for name in ("model", metrics["compared"][0]["measure"], "±", "seconds", ""):
-        grid.add_column(name, justify="left" if name in ("model", "") else "right")
-    for c in metrics["compared"]:
-        mean, error = ("–", "–") if c["mean"] is None else (f"{c['mean']:.4g}", f"{c['error']:.2g}")
-        mark = "chosen" if c["chosen"] else c["left_out"]
-        grid.add_row(c["name"], mean, error, f"{c['seconds']:.1f}", escape(mark))
-    console.print(grid)
-    for note in trained.notes:
+    console = _console()
+    for line in told(trained.metrics):
+        console.print(escape(line))
+    console.print(_grid(trained.metrics))
+    if left := _left_out(trained.metrics):
+        console.print(escape(left))
+    for finding in trained.metrics["findings"]:
+        console.print(escape(finding["text"]))
+    for note in trained.metrics["notes"]:
         console.print(escape(note))
-    always = ", ".join(
-        f"always {label!r} {cost:.4g}"
-        for label, cost in zip(metrics["classes"], metrics["always"], strict=True)
-    )
-    console.print(escape(f"Mean cost {metrics['mean_cost']:.4g}; {always}."))
-    if metrics["threshold"] is not None:
-        console.print(f"Threshold {metrics['threshold']:.4g}, gray zone {_zone(metrics['zone'])}.")
     console.print(f"Report: {escape(str((out / 'report.html').resolve()))}")
-    console.print(f"Next: grayzone predict {escape(str(out))} TABLE -o decisions.csv")
+    asked = ("TABLE", "decisions.csv")
+    if new_rows is not None:
+        asked = (str(new_rows), str(new_rows.with_name("decisions.csv")))
+    command = shlex.join([*_program(), "predict", str(out), asked[0], "-o", asked[1]])
+    console.print(escape(f"Next: {command}"))
 
 
-def _zone(zone: Sequence[float]) -> str:
-    return f"{zone[0]:.4g} to {zone[1]:.4g}"
+def _program() -> list[str]:
+    """How this program was called, so that a line that is printed can be run as it is."""
+    called = Path(sys.argv[0])
+    if called.stem == "__main__" and called.parent.name == "grayzone":
+        return [sys.executable, "-m", "grayzone"]
+    found = shutil.which("grayzone")
+    there = called.stem == "grayzone" and called.is_file()
+    if there and (found is None or not Path(found).samefile(called)):
+        return [str(called)]
+    return ["grayzone"]
+
+
+def _grid(metrics: dict[str, Any]) -> Table:
+    """Models that were compared, the best first."""
+    compared = metrics["compared"]
+    title = "Compared on rows that models had not seen (± is a standard error)"
+    grid = Table(title=title, title_justify="left")
+    for name in ("model", compared[0]["measure"], "±", "more than the kept one", "±", ""):
+        left = name in ("model", "")
+        grid.add_column(name, justify="left" if left else "right", no_wrap=name == "model")
+    there = [c for c in compared if c["mean"] is not None]
+    for c in sorted(there, key=lambda c: c["mean"]):
+        numbers = [_number(c["mean"], ".4g"), _number(c["error"], ".2g")]
+        numbers += [_number(c["difference"], "+.2g"), _number(c["difference_error"], ".2g")]
+        grid.add_row(escape(c["name"]), *numbers, "kept" if c["chosen"] else "")
+    return grid
+
+
+def _left_out(metrics: dict[str, Any]) -> str:
+    """Which models were not compared, and why; nothing if all were."""
+    left = [f"{c['name']} ({c['left_out']})" for c in metrics["compared"] if c["mean"] is None]
+    return f"Not compared: {'; '.join(left)}." if left else ""
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
 
 
 @app.command()
@@ -200,22 +330,28 @@ def predict(
     raw: Annotated[
         bool, typer.Option("--raw", help="Write cells as they are, formulas of spreadsheets too.")
     ] = False,
+    sheet: SheetOption = None,
+    reasons: Annotated[
+        int, typer.Option(min=0, help="Columns that moved each decision most; 3 are often enough.")
+    ] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Decide on every row: class, probabilities, gray zone, expected cost of each action."""
     check_writable(output)
     decider = DecisionModel.load(model)
-    data = read_table(table)
+    ids = decider.about["ids"]
+    data = read_table(table, text=[*decider.schema.as_written, *ids], sheet=sheet)
     if output.exists() and output.samefile(table):
         raise UserError(f"{output} is the table itself; choose another --output.")
-    decided = decider.decide(data)
-    if keep:
+    decided = decider.decide(data, reasons=reasons)
+    carried = data if keep else data[[name for name in ids if name in data]]
+    if carried.shape[1]:
         both = [name for name in data.columns if name in decided.columns]
         if both:
-            raise UserError(f"--keep: the table has columns {shortened(both)} already.")
-        decided = decided.join(data)
+            raise UserError(f"The table has columns {shortened(both)} already.")
+        decided = decided.join(carried) if keep else carried.join(decided)
     write_table(decided, output, raw)
-    counts = decided["decision"].value_counts().to_dict()
+    counts = {str(k): n for k, n in decided["decision"].value_counts().items()}
     if as_json:
         print(json.dumps({"rows": len(decided), "decisions": counts, "output": str(output)}))
         return
@@ -226,47 +362,27 @@ def predict(
 @app.command()
 def explain(
     model: Annotated[Path, typer.Argument(help="model.skops, or the folder that has it.")],
+    table: Annotated[
+        Path | None, typer.Option(help="Table with a row to explain the decision of.")
+    ] = None,
+    row: Annotated[int | None, typer.Option(help="Which row, from 1 on.")] = None,
+    sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a model is, what it was made for, and what it needs."""
-    decider = DecisionModel.load(model)
-    facts = facts_of(decider.estimator)
-    stakes = decider.stakes
-    record = {
-        "model": decider.about["model"],
-        "estimator": facts.name,
-        "classes": list(stakes.classes),
-        "costs": stakes.costs.tolist(),
-        "reject_cost": stakes.reject_cost,
-        "max_fpr": stakes.max_fpr,
-        "threshold": decider.threshold,
-        "zone": decider.zone,
-        "facts": dict(facts.lines),
-        "weights": facts.weights,
-        "columns": decider.schema.dump(),
-        "about": decider.about,
-    }
+    """Say what a model is, what it was made for, and what it needs; or why it decides on a row."""
+    if (row is None) != (table is None):
+        raise UserError("--row and --table belong together: a row of which table?")
+    decider, console = DecisionModel.load(model), _console()
+    if row is not None and table is not None:
+        record = _explain.of_row(decider, table, row, sheet)
+    else:
+        record = _explain.of_model(decider)
     if as_json:
         print(json.dumps(record))
-        return
-    console = _console()
-    console.print(escape(f"{record['model']} ({facts.name}) for {decider.about['target']!r}"))
-    console.print(escape(f"Made {decider.about['made']} from {decider.about['rows']:,} rows."))
-    for i, true in enumerate(stakes.classes):
-        for j, other in enumerate(stakes.classes):
-            if i != j:
-                text = f"Deciding {other!r} where {true!r} is true costs {stakes.costs[i, j]:g}."
-                console.print(escape(text))
-    if decider.threshold is not None and decider.zone is not None:
-        console.print(
-            escape(f"Decides {stakes.positive!r} from probability {decider.threshold:.4g} on; ")
-            + f"gray zone {_zone(decider.zone)}."
-        )
-    for text, value in facts.lines:
-        console.print(escape(f"{text}: {value}"))
-    for name, weight in facts.weights[:10]:
-        console.print(escape(f"  {weight:+.3g}  {name}"))
-    console.print(escape(f"Needs the columns: {', '.join(decider.schema.names)}"))
+    elif row is not None:
+        _explain.show_row(record, decider.stakes.binary, console)
+    else:
+        _explain.show_model(record, console)
 
 
 @app.command()
@@ -278,28 +394,27 @@ def demo(
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Train on a table that comes along: tumours, where missing a malignant one costs ten."""
-    table = _demo.write_table(out)
-    request = _train.Request(
+    """Train on payments in a web shop, some of them fraud, from probabilities that are known."""
+    table, new_rows, drawn = _demo.write_tables(out, seed)
+    truth = _demo.Truth(drawn)
+    request = job.Request(
         table,
-        "diagnosis",
+        _demo.TARGET,
         out,
-        positive="malignant",
-        costs="FN=10,FP=1",
+        costs=_demo.COSTS,
+        reject_cost=_demo.REJECT_COST,
         time_limit=time_limit,
         seed=seed,
         overwrite=True,
+        best_possible=truth.paid(truth.best()),
     )
     if not as_json:
-        _console().print(
-            escape(
-                f"{table}: 569 tumours, 30 measurements each. The same as\n  grayzone train {table}"
-                f" --target diagnosis --positive malignant --costs FN=10,FP=1 --out {out}"
-            )
-        )
+        options = _demo.options(table, out, time_limit, seed)
+        command = shlex.join([*_program(), "train", *options])
+        _console().print(escape("\n".join((*_demo.story(table, drawn), f"  {command}", ""))))
     with _progress(as_json) as tell:
-        trained = _train.train(request, tell)
-    _show(trained, out, as_json)
+        trained = job.train(request, tell)
+    _show(trained, out, as_json, new_rows)
 
 
 @app.command()

@@ -24,6 +24,7 @@ Information Theory, 1970.
 
 from grayzone.decision.costs import class_prior, cost_matrix, reject_costs, threshold_from_costs
 from grayzone.decision.example_costs import cost_matrices, row_stakes, row_thresholds
+from grayzone.decision.near import near_range, near_threshold
 from grayzone.decision.priors import EstimatedPrior, adjust_prior, estimate_prior
 from grayzone.decision.ranges import threshold_range
 from grayzone.decision.rules import action_costs, action_labels, bayes_decision
@@ -39,6 +40,8 @@ __all__ = [
     "cost_matrices",
     "cost_matrix",
     "estimate_prior",
+    "near_range",
+    "near_threshold",
     "reject_costs",
     "row_stakes",
     "row_thresholds",

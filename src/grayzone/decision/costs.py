@@ -90,7 +90,7 @@ def cost_matrix(costs: Costs, classes: ArrayLike, prior: ArrayLike | None = None
     if isinstance(costs, Mapping):
         low, high = class_costs(costs, labels)
         # a number, which is its own middle, may be zero, and must not be rounded
-        matrix = error_costs(np.where(low < high, np.sqrt(low) * np.sqrt(high), low))
+        matrix = error_costs(_middle(low, high))
     else:
         matrix = as_amounts(costs, "costs")
         if matrix.shape != (len(labels), len(labels)):
@@ -153,6 +153,15 @@ def threshold_from_costs(
             f"{labels.size} ({listed(labels)}). Use bayes_decision for more."
         )
     return threshold_of(cost_matrix(costs, labels, prior))
+
+
+def _middle(low: Floats, high: Floats) -> Floats:
+    """Geometric middle; of costs in another unit it has the same digits."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        ratio = high / low
+    # unless the ends are further apart than numbers reach
+    apart = np.where(np.isfinite(ratio), low * np.sqrt(ratio), np.sqrt(low) * np.sqrt(high))
+    return np.where(low < high, apart, low)
 
 
 def reject_costs(reject_cost: Any, classes: ArrayLike) -> Floats:

@@ -186,7 +186,7 @@ def _meeting(more: Array, less: Array) -> Array:
     xp = array_namespace(more)
     good = (more >= 0.0) & (less >= 0.0) & ((more > 0.0) | (less > 0.0))
     share = 0.5 * more / xp.where(good, 0.5 * more + 0.5 * less, 1.0)
-    return xp.where(good, share, xp.where(less > 0.0, 0.0, 1.0))
+    return xp.where(good, share, xp.where(less > 0.0, xp.zeros_like(less), 1.0))
 
 
 def shared_matrix(matrices: Array) -> Floats | None:

@@ -71,7 +71,7 @@ def action_costs(proba: Array, costs: Costs = None, *, reject_cost: Any = None) 
            [2.  , 0.5 , 0.6 ]])
     """
     proba = as_probabilities(proba)
-    expected = _expected(proba, _costs_of(costs, proba), reject_cost)
+    expected = _expected(proba, known_costs(costs, proba), reject_cost)
     return array_namespace(proba).astype(expected, proba.dtype, copy=False)
 
 
@@ -120,7 +120,7 @@ def bayes_decision(proba: Array, costs: Costs = None, *, reject_cost: Any = None
     proba = as_probabilities(proba)
     xp = array_namespace(proba)
     n_classes = proba.shape[1]
-    known = _costs_of(costs, proba)
+    known = known_costs(costs, proba)
     rejection = None if reject_cost is None else reject_costs(reject_cost, range(n_classes))
     if known.ndim == 2:  # those of rows are summed in double precision, whatever their unit is
         known, rejection = _in_a_small_unit(known, rejection)
@@ -190,7 +190,7 @@ def _above(negative: Array, positive: Array, known: Array) -> Array:
     )
 
 
-def _costs_of(costs: Costs, proba: Array) -> Array:
+def known_costs(costs: Costs, proba: Array) -> Array:
     """Return one matrix of costs, NumPy's, or those of each row, beside `proba`.
 
     Rows that all have the same costs are decided as by one matrix, to the last bit.

@@ -198,6 +198,22 @@ def floor_of(cap: ArrayLike) -> Floats:
         return np.where(cap < 1.0, np.log1p(-cap) - np.log(cap), -np.inf)
 
 
+def binary_floors(p_min: float, p_max: float) -> Floats:
+    """Return the floors of the two classes of a zone."""
+    # not by way of 1 - p_min, which rounds
+    return np.array([-floor_of(p_min), floor_of(p_max)])
+
+
+def ceilings_of(floors: Floats) -> Floats:
+    """Return the margins G of each class beyond which the ramp gives rows up.
+
+    That is where another class is as certain as its own cap would have it: for two classes,
+    positive rows below p_min and negative rows above p_max.
+    """
+    others = np.where(np.eye(len(floors), dtype=bool), -np.inf, -floors[None, :])
+    return np.asarray(others.max(axis=1))
+
+
 def _numbers(values: Any, count: int) -> Floats | None:
     """Return so many numbers as float64, or None if that is not what the values are."""
     try:

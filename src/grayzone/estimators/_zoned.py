@@ -9,7 +9,7 @@ import numpy as np
 from grayzone.decision.costs import cost_matrix, threshold_from_costs
 from grayzone.decision.ranges import cuts_of
 from grayzone.decision.rules import certain_from
-from grayzone.decision.zones import binary_zone, class_caps, floor_of
+from grayzone.decision.zones import binary_floors, binary_zone, class_caps, floor_of
 from grayzone.estimators._stakes import refuse_both, staked
 from grayzone.numerics.checks import as_numpy, is_real
 from grayzone.sources.labelled import Labelled
@@ -77,8 +77,6 @@ class Zoned:
 
     def _floors(self) -> Array:
         """Floors F of the losses of each class."""
-        floors = floor_of(self._caps())
-        if len(floors) == 2:
-            # not by way of 1 - p_min, which rounds
-            floors[0] = -floor_of(self.zone_[0])
-        return floors
+        if len(self.classes_) == 2:
+            return binary_floors(*self.zone_)
+        return floor_of(self._caps())

@@ -112,8 +112,18 @@ def _describe(model: Any, facts: Facts) -> None:
         value = getattr(model, name, None)
         if isinstance(value, int | float | np.number) and np.isfinite(value):
             facts.lines.append((text, f"{float(value):.4g}"))
+    members = getattr(model, "members_", None)
+    if isinstance(members, dict):
+        shares = zip(members, as_numpy(model.weights_).tolist(), strict=True)
+        text = ", ".join(f"{name} {share:.2g}" for name, share in shares)
+        facts.lines.append(("Members and their weights", text))
     if facts.zone is not None:
-        facts.lines.append(("Gray zone", f"{facts.zone[0]:.4g} to {facts.zone[1]:.4g}"))
+        facts.lines.append(
+            (
+                "Zone in which probabilities are faithful",
+                f"{facts.zone[0]:.4g} to {facts.zone[1]:.4g}",
+            )
+        )
     slopes = getattr(model, "tail_slopes_", None)
     if facts.zone is not None and slopes is not None:
         below, above = as_numpy(slopes).tolist()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -255,22 +256,25 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
         rows = FoldedRows(X, y, weight, self.kernel == "precomputed")
         rng = check_random_state(self.random_state)
         folds = rows.folds(self._splits(labelled, rng))
-        seed = int(rng.randint(2**31 - 1))
-        walks = on_folds(self, partial(_walk_fold, self._model(), Cs, scorer, rows, seed), folds)
+        start = partial(_start, seed=int(rng.randint(2**31 - 1)), share=1.0 / (len(folds) + 1))
+        walks = on_folds(self, partial(_walk_fold, self._model(), Cs, scorer, rows, start), folds)
         self.classes_, self.Cs_ = labelled.classes, Cs
         self.scores_ = np.column_stack([walk.scores for walk in walks])
         self.path_ = _joined(walks)
         # of several, the first, which has the fewest points
         best = int(best_places(self.scores_, of="C")[0, 0])
         self.C_ = float(Cs[best])
+        gave_up = any(walk.gave_up for walk in walks)
         if self.refit:
             with own_threads():
-                growth = _start(model, labelled, Cs[0], seed)
+                growth = start(model, labelled, Cs[0])
                 for _ in _grow_along(growth, Cs[: best + 1]):
                     pass
                 model._expose(growth, growth.model())
             take_over(self, model)
             model._tell_unless_certain(self.dual_gap_)
+            gave_up = gave_up or growth.gave_up
+        model._tell_if_not_exact(gave_up)
         return self
 
     def _model(self) -> ImportVectorMachine:
@@ -302,11 +306,15 @@ class _Walk(NamedTuple):
 
     scores: Array
     records: list[tuple[float, int, float, float]]  # C, points, criterion, score
+    gave_up: bool  # whether candidates were too much work to be refitted
 
 
-def _start(model: ImportVectorMachine, labelled: Labelled, C: float, seed: int) -> Growth:
+def _start(
+    model: ImportVectorMachine, labelled: Labelled, C: float, seed: int, share: float
+) -> Growth:
     kernel, criterion = model.set_params(C=float(C))._specify(labelled)
-    return Growth(labelled, kernel, criterion, model._rules(), np.random.RandomState(seed))
+    rules = replace(model._rules(), share=share)
+    return Growth(labelled, kernel, criterion, rules, np.random.RandomState(seed))
 
 
 def _grow_along(growth: Growth, Cs: Array) -> Iterator[tuple[int, float]]:
@@ -323,7 +331,7 @@ def _walk_fold(
     Cs: Array,
     scorer: Scorer,
     rows: FoldedRows,
-    seed: int,
+    start: Callable[..., Growth],
     train: Array,
     test: Array,
 ) -> _Walk:
@@ -334,12 +342,12 @@ def _walk_fold(
     records, scores = [], np.empty(Cs.size)
     with own_threads():
         labelled = label(HeldSource(X, y, weight), model.class_weight)
-        growth = _start(model, labelled, Cs[0], seed)
+        growth = start(model, labelled, Cs[0])
         for i, objective in _grow_along(growth, Cs):
             model._set_function(growth.model())
             scores[i] = scored(scorer, model, *held_out)
             records.append((float(Cs[i]), growth.basis.size, objective, float(scores[i])))
-    return _Walk(scores, records)
+    return _Walk(scores, records, growth.gave_up)
 
 
 def _joined(walks: list[_Walk]) -> dict[str, Array]:

@@ -15,10 +15,17 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from grayzone.decision import cost_matrices, cost_matrix, row_thresholds
-from grayzone.decision.confidence import precise_thresholds
 from grayzone.decision.costs import Costs, threshold_of
-from grayzone.decision.limits import Target, check_share, cut_at, cut_between, none_kept
+from grayzone.decision.limits import cut_between
 from grayzone.estimators._base import rows_of
+from grayzone.estimators._limits import (
+    LIMITS,
+    allowed_thresholds,
+    chosen_threshold,
+    limits_of,
+    range_of,
+    rates_of,
+)
 from grayzone.estimators._wrapper import DecidingWrapper
 from grayzone.estimators.facts import unwrapped
 from grayzone.numerics.backend import is_single, moved
@@ -35,7 +42,6 @@ __all__ = ["RateLimitClassifier"]
 
 Array = Any
 
-_LIMITS = ("max_fpr", "min_recall", "min_precision")
 _FEWEST_SCORES = 30  # that differ in a fold
 
 
@@ -208,23 +214,18 @@ class RateLimitClassifier(DecidingWrapper):
         positive = labels[judged] == classes[self._positive]
         groups = np.zeros(len(labels)) if groups is None else as_labels(groups, "groups")
         every, (of_groups, error) = np.unique(groups[used]), (groups[judged], 1.0 - self.confidence)
-        allowed = _allowed(limits, scores, positive, of_groups, every, error)
-        self.threshold_range_ = (
-            -np.inf if set(limits) == {"min_recall"} else float(allowed[0]),
-            np.inf if set(limits) == {"max_fpr"} else float(allowed[-1]),
-        )
-        self.threshold_ = self._chosen(allowed, scores, positive, classes)
-        self.rates_ = _rates(scores >= self.threshold_, positive)
+        allowed = allowed_thresholds(limits, scores, positive, of_groups, every, error)
+        self.threshold_range_ = range_of(allowed, limits)
+        best = self._cheapest(scores, positive, classes)
+        self.threshold_ = chosen_threshold(allowed, limits, best)
+        self.rates_ = rates_of(scores >= self.threshold_, positive)
         self.n_held_out_ = len(scores)
         return self
 
     def _checked_limits(self) -> dict[str, float]:
-        limits = {name: getattr(self, name) for name in _LIMITS}
-        limits = {name: value for name, value in limits.items() if value is not None}
+        limits = limits_of(self)
         if not limits:
-            raise ValueError(f"Give at least one limit: {', '.join(_LIMITS)}.")
-        for name, value in {**limits, "confidence": self.confidence}.items():
-            check_share(name, value)
+            raise ValueError(f"Give at least one limit: {', '.join(LIMITS)}.")
         check_fraction(self.validation_fraction)
         return limits
 
@@ -292,22 +293,17 @@ class RateLimitClassifier(DecidingWrapper):
             )
         return scores
 
-    def _chosen(self, allowed: Array, scores: Array, positive: Array, classes: Array) -> float:
-        """Return the threshold to take among those that keep the limits."""
+    def _cheapest(self, scores: Array, positive: Array, classes: Array) -> float | None:
+        """Return the threshold of least cost; None without costs."""
         if self.costs is None:
-            few = self.max_fpr is None and self.min_precision is None
-            return float(allowed[-1] if few else allowed[0])
+            return None
         if len(classes) != 2:
             raise ValueError(f"costs beside limits are for two classes; y has {len(classes)}.")
         order = [1 - self._positive, self._positive]
         matrix = cost_matrix(self.costs, classes)[np.ix_(order, order)]
         if self._method == "predict_proba":
-            best = threshold_of(matrix)
-        else:
-            best = _cheapest(scores, matrix[positive.astype(int)])
-        if self.min_precision is not None:
-            return float(allowed[np.argmin(np.abs(allowed - best))])
-        return float(np.clip(best, *self.threshold_range_))
+            return threshold_of(matrix)
+        return _cheapest(scores, matrix[positive.astype(int)])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -423,41 +419,6 @@ def _part_of(value: Any, rows: Array, n_rows: int) -> Any:
     return rows_of(value, rows) if shape and shape[0] == n_rows else value
 
 
-def _allowed(
-    limits: dict[str, float],
-    scores: Array,
-    positive: Array,
-    groups: Array,
-    names: Array,
-    error: float,
-) -> Array:
-    """Return thresholds, ascending, that keep all limits in all the groups named."""
-    share = error / len(limits)
-    low, high = -np.inf, np.inf
-    for name in names:
-        mine = groups == name
-        among = "rows" if len(names) == 1 else f"rows of the group {name!r}"
-        for limit, value in limits.items():
-            precise = limit == "min_precision"
-            target = Target(limit, value, share / len(names) if precise else share, among)
-            target.check_rows(int(np.sum(mine & ~positive)), int(np.sum(mine & positive)))
-            if precise:
-                continue
-            cut = cut_at(target, scores[mine], positive[mine], np.ones(np.sum(mine)), True)
-            # one threshold for all groups: the strictest of their own keeps the limit in each
-            low, high = (max(low, cut), high) if limit == "max_fpr" else (low, min(high, cut))
-    if "min_precision" in limits:
-        value, several = limits["min_precision"], groups if len(names) > 1 else None
-        allowed = precise_thresholds(scores, positive, value, share / len(names), several)
-        allowed = allowed[(allowed >= low) & (allowed <= high)]
-    else:
-        ends = [end for end in (low, high) if np.isfinite(end)]
-        allowed = np.array(ends if low <= high else [])
-    if not allowed.size:
-        raise none_kept(", ".join(f"{name}={value:g}" for name, value in limits.items()))
-    return allowed
-
-
 def _cheapest(scores: Array, costs: Array) -> float:
     """Return the threshold of least cost; ``costs`` (n, 2) are those of either decision."""
     order = np.argsort(-scores, kind="stable")
@@ -468,16 +429,3 @@ def _cheapest(scores: Array, costs: Array) -> float:
     place = int(ends[np.argmin(more[ends])])
     above = float(ordered[place - 1]) if place > 0 else np.inf
     return cut_between(above, float(ordered[place]) if place < len(ordered) else -np.inf)
-
-
-def _rates(decided: Array, positive: Array) -> dict[str, float]:
-    """Return rates of decisions; a rate of no rows is NaN."""
-
-    def share(part: Array, of: Array) -> float:
-        return float(np.mean(part[of])) if np.any(of) else float("nan")
-
-    return {
-        "fpr": share(decided, ~positive),
-        "recall": share(decided, positive),
-        "precision": share(positive, decided),
-    }

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from grayzone.decision.rules import certain_from
+from grayzone.decision.zones import ceilings_of
 from grayzone.estimators._base import NO_OPTIMUM, SupportVectorClassifier, move_decision
 from grayzone.estimators._callbacks import (
     FIT_DEPTH,
@@ -400,10 +401,7 @@ class TruncatedLogisticRegression(
         floors = self._floors()
         if self.loss == "truncated":
             return floors, None
-        # A row is given up where another class is as certain as its own cap would have it: for
-        # two classes, positive rows below p_min and negative rows above p_max.
-        others = np.where(np.eye(len(floors), dtype=bool), -np.inf, -floors[None, :])
-        ceilings = others.max(axis=1)
+        ceilings = ceilings_of(floors)
         if not np.all(np.isfinite(ceilings)):
             raise ValueError(
                 f"loss='ramp' saturates both sides and needs a zone inside (0, 1); got "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
@@ -9,9 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from grayzone.decision.costs import cost_matrix, has_threshold, threshold_of
+from grayzone.decision.costs import cost_matrix
+from grayzone.decision.example_costs import cost_matrices, mean_costs
 from grayzone.estimators.facts import Facts, facts_of, threshold_band
-from grayzone.reporting.summary import Compared, summarise
+from grayzone.numerics.checks import check_weights
+from grayzone.reporting.page import render
+from grayzone.reporting.parts import Compared
+from grayzone.reporting.summary import summarise
 
 __all__ = ["Compared", "Facts", "Report", "report"]
 
@@ -55,13 +60,16 @@ def report(
     *,
     costs: Any = None,
     reject_cost: float | None = None,
+    example_costs: Any = None,
+    sample_weight: Any = None,
     title: str | None = None,
 ) -> Report:
     """Report on the decisions of a fitted classifier for rows that it has not seen.
 
-    What they cost, beside always deciding one way; the cost at every threshold, with sliders for
-    the threshold and the costs; reliability with the gray zone, ROC and precision-recall curves
-    with the operating point, risk against coverage; what the model is made of. The page needs no
+    What they cost, beside always deciding one way and referring everyone; the cost at every
+    threshold, with sliders for the threshold, the costs, the share of positives and the capacity,
+    which all numbers follow; reliability with the gray zone, ROC and precision-recall curves with
+    the operating point, risk against coverage; what the model is made of. The page needs no
     network.
 
     Parameters
@@ -77,6 +85,10 @@ def report(
         Where they are ranges, the page shows what decisions would cost over all their thresholds.
     reject_cost : float, default=None
         What staying undecided costs, where the estimator may.
+    example_costs : mapping or array, default=None
+        Costs of each row, as ``predict`` of the estimator takes them.
+    sample_weight : array-like of shape (n_samples,), default=None
+        How many rows each stands for.
     title : str, default=None
         Heading; by default the name of the estimator.
 
@@ -99,8 +111,6 @@ def report(
     Report('TruncatedLogisticRegression', 143 rows)
     >>> page.save("report.html")  # doctest: +SKIP
     """
-    from grayzone.reporting.page import render
-
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(f"{type(estimator).__name__} has no predict_proba to report on.")
     classes = np.asarray(estimator.classes_)
@@ -109,15 +119,20 @@ def report(
     band = facts.band if costs is None else threshold_band(costs, estimator)
     if costs is None:
         costs = facts.cost_matrix
-    prior = np.bincount(codes, minlength=len(classes)) / len(codes)
-    matrix = cost_matrix(costs, classes, prior)
+    weight = check_weights(sample_weight, len(codes))
+    prior = np.bincount(codes, weight, minlength=len(classes)) / weight.sum()
     proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     if proba.shape != (len(codes), len(classes)):
         raise ValueError(
             f"predict_proba gives shape {proba.shape}; expected {(len(codes), len(classes))}, a "
             "row for each label and a column for each class."
         )
-    decided = _codes(estimator.predict(X), classes, undecided=reject_cost is not None)
+    rows, given = None, {}
+    if example_costs is not None:
+        rows = cost_matrices(example_costs, classes, len(codes))
+        costs, given = mean_costs(rows, weight), {"example_costs": example_costs}
+    matrix = cost_matrix(costs, classes, prior)
+    decided = _codes(estimator.predict(X, **given), classes, undecided=reject_cost is not None)
     summary = summarise(
         title=title or facts.name,
         classes=[str(label) for label in classes],
@@ -126,20 +141,20 @@ def report(
         codes=codes,
         decided=decided,
         reject_cost=reject_cost,
-        zone=facts.zone,
+        row_costs=rows,
+        weight=weight,
         facts=facts,
         columns=_columns(X),
         band=band,
-        threshold=_threshold(facts.threshold, matrix, proba, decided),
+        threshold=facts.threshold,
     )
     return Report(render(summary), summary)
 
 
 def _columns(X: Any) -> list[dict[str, Any]]:
     """Columns of a data frame; an array has none to tell of."""
-    import pandas as pd
-
-    if not isinstance(X, pd.DataFrame):
+    pd = sys.modules.get("pandas")
+    if pd is None or not isinstance(X, pd.DataFrame):
         return []
     return [
         {
@@ -149,20 +164,6 @@ def _columns(X: Any) -> list[dict[str, Any]]:
         }
         for name, column in X.items()
     ]
-
-
-def _threshold(told: float | None, matrix: Array, proba: Array, decided: Array) -> float | None:
-    """Threshold that the decisions obey; None, for that of the costs, where they obey none."""
-    if len(matrix) != 2:
-        return None
-    p = proba[:, 1]
-    low = np.max(p[decided == 0], initial=-np.inf)
-    high = np.min(p[decided == 1], initial=np.inf)
-    of_costs = threshold_of(matrix) if has_threshold(matrix) else None
-    for value in (told, of_costs, 0.5):
-        if value is not None and low < value <= high:
-            return value
-    return float(0.5 * (low + high)) if low < high and np.isfinite(high - low) else None
 
 
 def _codes(labels: Any, classes: Array, undecided: bool = False) -> Array:

@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import log
 from typing import Any
 
 import numpy as np
 
-from grayzone.decision.costs import has_threshold, threshold_of
+from grayzone.decision.costs import has_threshold
+from grayzone.decision.near import FACTOR, near_threshold
 from grayzone.decision.zones import zone_around
 from grayzone.estimators.facts import Facts
 from grayzone.metrics.curves import reliability_bins, risk_coverage_curve
 from grayzone.metrics.truth import read_binary
+from grayzone.reporting.cuts import cells_of, cuts_of, relative, steps_of, sums_from
+from grayzone.reporting.parts import (
+    Compared,
+    Effect,
+    Example,
+    Finding,
+    GrayZone,
+    Importance,
+    Limit,
+    Promise,
+    Segment,
+    Verdict,
+)
 
 Array = Any
 Summary = dict[str, Any]
 
-STEPS = 1_000  # of the threshold slider
 BINS = 10
 POINTS = 400  # of curves, at most
-RARE = 0.02  # thresholds below this, or as near to one, have a logarithmic slider
-
-
-# What models are compared by.
-COST, MISSED = "mean cost", "share of positives missed at the limit"
-
-
-@dataclass(frozen=True)
-class Compared:
-    """A model that was compared: the mean of a measure, its standard error, or why not."""
-
-    name: str
-    mean: float | None
-    error: float | None
-    seconds: float
-    baseline: bool
-    chosen: bool
-    left_out: str = ""
-    measure: str = COST
+WIDE = 1.96  # standard errors to each side that hold .95
 
 
 def summarise(
@@ -49,11 +46,21 @@ def summarise(
     codes: Array,
     decided: Array,
     reject_cost: float | None,
-    zone: tuple[float, float] | None,
     facts: Facts,
+    row_costs: Array | None = None,
+    weight: Array | None = None,
     threshold: float | None = None,
     band: tuple[float, float] | None = None,
-    compared: list[Compared] | None = None,
+    verdict: Verdict | None = None,
+    promise: Promise | None = None,
+    limit: Limit | None = None,
+    gray_zone: GrayZone | None = None,
+    importance: Sequence[Importance] | None = None,
+    effects: Sequence[Effect] | None = None,
+    examples: Sequence[Example] | None = None,
+    segments: Sequence[Segment] | None = None,
+    findings: Sequence[Finding] | None = None,
+    compared: Sequence[Compared] | None = None,
     columns: list[dict[str, Any]] | None = None,
     usage: str = "",
     notes: list[str] | None = None,
@@ -67,23 +74,30 @@ def summarise(
     classes : list of str
         Labels, the positive one of two last.
     costs : array of shape (K, K)
-        ``cost[true, decided]``.
+        ``cost[true, decided]``; the mean where rows have their own.
     proba : array of shape (n, K)
         Probabilities.
     codes, decided : arrays of shape (n,)
         True and decided classes; -1 is undecided.
     reject_cost : float or None
         What staying undecided costs.
-    zone : pair or None
-        The gray zone; by default around the threshold.
     facts : Facts
         What the model is made of.
+    row_costs : array of shape (n, K, K), optional
+        ``cost[row, true, decided]``, where rows have costs of their own.
+    weight : array of shape (n,), optional
+        How many rows each stands for; all numbers are weighted by it.
     threshold : float, optional
         Of two classes, where it is not the one of the costs.
     band : pair, optional
         Thresholds of two classes whose costs are only known to lie in a range.
-    compared : list of Compared, optional
-        Models that were compared.
+    verdict, promise, limit, gray_zone : records of :mod:`grayzone.reporting.parts`, optional
+        Whether to use the model, what its decisions will cost, the limit that was asked for, and
+        rows that could be decided either way, by default where a cost changed by a factor of 2.
+        Where the promise is about the same decisions, its interval is shown.
+    importance, effects, examples, segments, findings, compared : sequences of records, optional
+        Columns, values of columns, reasons for single rows, parts of the rows, what is odd about
+        the data, and models.
     columns : list of dict, optional
         Name, kind and share of missing values of the table's columns.
     usage : str
@@ -91,48 +105,128 @@ def summarise(
     notes : list of str, optional
         What a reader should know.
     """
-    undecided = np.full((len(costs), 0 if reject_cost is None else 1), reject_cost or 0.0)
-    paid = np.hstack([costs, undecided])[codes, decided]
+    n, K = proba.shape
+    w = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
+    own = None if row_costs is None else np.asarray(row_costs)
+    matrices = np.broadcast_to(costs, (n, K, K)) if own is None else own
     summary: Summary = {
         "title": title,
         "classes": classes,
-        "costs": costs.tolist(),
+        "costs": np.asarray(costs).tolist(),
         "reject_cost": reject_cost,
-        "n_rows": len(codes),
-        "counts": np.bincount(codes, minlength=len(classes)).tolist(),
-        "mean_cost": float(paid.mean()),
-        "mean_cost_error": float(paid.std(ddof=1) / np.sqrt(len(paid))) if len(paid) > 1 else None,
-        "always": [float(costs[codes, k].mean()) for k in range(len(classes))],
-        "undecided": float(np.mean(decided < 0)),
-        "confusion": _confusion(codes, decided, len(classes), reject_cost is not None),
+        "has_row_costs": own is not None,
+        **_decisions(matrices, codes, decided, w, reject_cost),
         "facts": facts.lines,
         "model": facts.name,
         "weights": facts.weights,
         "bound_path": facts.bound_path,
         "points": facts.points,
-        "compared": [vars(c) for c in compared or []],
+        "verdict": None if verdict is None else asdict(verdict),
+        "limit": None if limit is None else asdict(limit),
+        "importance": [asdict(part) for part in importance or []],
+        "effects": [asdict(part) for part in effects or []],
+        "examples": [asdict(part) for part in examples or []],
+        "segments": [asdict(part) for part in segments or []],
+        "findings": [asdict(part) for part in findings or []],
+        "compared": [asdict(part) for part in compared or []],
         "columns": columns or [],
         "usage": usage,
         "notes": notes or [],
         "binary": None,
-        "risk_coverage": _risk_coverage(proba, codes),
+        "risk_coverage": _risk_coverage(proba, codes, w),
     }
-    if len(classes) == 2 and has_threshold(costs):
-        at = float(threshold_of(costs)) if threshold is None else threshold
-        summary["binary"] = {**_binary(proba[:, 1], codes, at, zone), "band": band}
+    summary["promise"] = _promise(summary, promise)
+    one = None  # threshold for all rows
+    if K == 2 and has_threshold(costs):
+        score = proba[:, 1] if own is None else relative(proba[:, 1], own, decided)
+        told = threshold if own is None else 0.5
+        cuts = cuts_of(score, decided, costs, reject_cost, told)
+        sliders = _sliders(cuts, score, codes, w, own)
+        summary["binary"] = {**_binary(proba[:, 1], codes, w), "band": band, **sliders}
+        if own is None and cuts is not None and cuts[0] == cuts[1]:
+            one = cuts[0]
+    known = costs if own is None else own
+    zone = gray_zone or _gray_zone(proba, w, known, reject_cost, band, one)
+    summary["gray_zone"] = asdict(zone)
     return summary
 
 
-def _confusion(codes: Array, decided: Array, n_classes: int, undecided: bool) -> list[list[int]]:
-    n_actions = n_classes + int(undecided)
-    table = np.zeros((n_classes, n_actions), dtype=int)
-    np.add.at(table, (codes, np.where(decided < 0, n_classes, decided)), 1)
-    return table.tolist()
+def _decisions(
+    matrices: Array, codes: Array, decided: Array, w: Array, reject_cost: float | None
+) -> Summary:
+    """What decisions come to, and what it would cost always to decide the same."""
+    n, K = matrices.shape[:2]
+    sure = np.flatnonzero(decided >= 0)
+    paid = np.full(n, reject_cost or 0.0)
+    paid[sure] = matrices[sure, codes[sure], decided[sure]]
+    cells = cells_of(codes, decided, w, paid, (K, K + (reject_cost is not None)))
+    counts = np.bincount(codes, w, minlength=K)
+    own = matrices[np.arange(n), codes]  # what each decision costs about each row
+    per_rule = np.stack([np.bincount(codes, w * own[:, k], minlength=K) for k in range(K)], 1)
+    return {
+        "n_rows": n,
+        "mass": _whole(counts.sum()),
+        "counts": _whole(counts),
+        **_mean(paid, w),
+        "always": (per_rule.sum(axis=0) / counts.sum()).tolist(),
+        "per_rule": per_rule.tolist(),
+        "undecided": float(np.average(decided < 0, weights=w)),
+        "confusion": _whole(cells[:, :, 0]),
+        "cells": cells.tolist(),
+    }
 
 
-def _risk_coverage(proba: Array, codes: Array) -> list[dict[str, float]]:
+def _gray_zone(
+    proba: Array,
+    w: Array,
+    costs: Array,
+    reject_cost: float | None,
+    band: tuple[float, float] | None,
+    one: float | None,
+) -> GrayZone:
+    """Rows near the one threshold there is, or near a change of the best decision."""
+    if one is None:
+        near = near_threshold(proba, costs, FACTOR, reject_cost)
+        return GrayZone(None, None, float(np.average(near, weights=w)), FACTOR)
+    low, high = band or zone_around(float(np.clip(one, 1e-6, 1.0 - 1e-6)), log(FACTOR))
+    near = (proba[:, 1] >= low) & (proba[:, 1] <= high)
+    return GrayZone(low, high, float(np.average(near, weights=w)), None if band else FACTOR)
+
+
+def _whole(values: Array) -> Any:
+    """Numbers as they are told: whole ones as such."""
+    values = np.asarray(values)
+    whole = np.array_equal(values, np.round(values))
+    return (values.astype(np.int64) if whole else values).tolist()
+
+
+def _mean(paid: Array, w: Array) -> Summary:
+    """Weighted mean and its standard error; that of one row is not known."""
+    mean, n = float(np.average(paid, weights=w)), len(paid)
+    error = None
+    if n > 1:
+        spread = np.sum((w * (paid - mean)) ** 2) * n / (n - 1)
+        error = float(np.sqrt(spread) / w.sum())
+    return {"mean_cost": mean, "mean_cost_error": error}
+
+
+def _promise(summary: Summary, promise: Promise | None) -> Summary:
+    """What decisions will cost: of these rows, with the interval that was promised for them."""
+    mean, error = summary["mean_cost"], summary["mean_cost_error"]
+    found: Summary = {"cost": mean, "error": error, "low": None, "high": None, "how": ""}
+    if error is not None:
+        found |= {"low": max(mean - WIDE * error, 0.0), "high": mean + WIDE * error}
+    if promise is None:
+        return found
+    told = asdict(promise)
+    if np.isclose(promise.cost, mean, rtol=1e-9, atol=0.0):
+        return told
+    return {**found, "how": promise.how, "told": told}
+
+
+def _risk_coverage(proba: Array, codes: Array, w: Array) -> list[dict[str, float]]:
     labels = np.arange(proba.shape[1])
-    curve = risk_coverage_curve(codes, proba, labels=labels)
+    curve = risk_coverage_curve(codes, proba, labels=labels, sample_weight=w)
     keep = np.unique(np.linspace(0, len(curve.coverage) - 1, POINTS).astype(int))
     return [
         {"coverage": float(curve.coverage[k]), "risk": float(curve.risk[k])}
@@ -141,54 +235,45 @@ def _risk_coverage(proba: Array, codes: Array) -> list[dict[str, float]]:
     ]
 
 
-def _binary(p: Array, codes: Array, at: float, zone: tuple[float, float] | None) -> Summary:
-    """Counts at every step of the slider, and the reliability of probabilities."""
-    steps = _steps(at)
-    positive, negative = np.sort(p[codes == 1]), np.sort(p[codes == 0])
-    tp = len(positive) - np.searchsorted(positive, steps, side="left")
-    fp = len(negative) - np.searchsorted(negative, steps, side="left")
-    low, high = zone or zone_around(float(np.clip(at, 1e-6, 1 - 1e-6)))
-    truth, p = read_binary(codes, p, None, 1)
+def _binary(p: Array, codes: Array, w: Array) -> Summary:
+    """Ranking and reliability of probabilities."""
+    truth, p = read_binary(codes, p, w, 1)
     everywhere = np.ones(len(p), dtype=bool)
     bins = reliability_bins(truth, p, everywhere, (0.0, 1.0), BINS, "quantile")
     return {
-        "threshold": at,
-        "start": int(np.argmin(np.abs(steps - at))),
-        "steps": steps.tolist(),
-        "tp": tp.tolist(),
-        "fp": fp.tolist(),
-        "positives": len(positive),
-        "negatives": len(negative),
-        "curve": _curve(p, codes),
-        "zone": [float(low), float(high)],
-        "in_zone": float(np.mean((p >= low) & (p <= high))),
+        **_ranking(p, codes, w),
         "reliability": [
-            {"predicted": float(m), "observed": float(o), "rows": float(w)}
-            for m, o, w in zip(*bins, strict=True)
+            {"predicted": float(m), "observed": float(o), "rows": _whole(mass)}
+            for m, o, mass in zip(*bins, strict=True)
         ],
     }
 
 
-def _curve(p: Array, codes: Array) -> list[dict[str, float]]:
-    """ROC and precision-recall curves through rates at distinct probabilities, evenly thinned."""
+def _sliders(
+    cuts: tuple[float, float] | None, score: Array, codes: Array, w: Array, matrices: Array | None
+) -> Summary:
+    """Sums at every step; none where no cut explains the decisions."""
+    if cuts is None:
+        return {"cuts": None, "steps": None}
+    steps = steps_of(cuts)
+    return {
+        "cuts": cuts,
+        "steps": steps.tolist(),
+        "start": np.searchsorted(steps, cuts).tolist(),
+        "sums": sums_from(steps, score, codes, w, matrices),
+    }
+
+
+def _ranking(p: Array, codes: Array, w: Array) -> Summary:
+    """ROC curve through rates at distinct probabilities, evenly thinned, and the area below."""
     order = np.argsort(-p, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(p[order])), len(p) - 1)
-    tp, fp = (np.append(0, np.cumsum(codes[order] == k)[ends]) for k in (1, 0))
-    tpr, fpr = tp / max(tp[-1], 1), fp / max(fp[-1], 1)
+    tp, fp = (np.append(0.0, np.cumsum(w[order] * (codes[order] == k))[ends]) for k in (1, 0))
+    tpr, fpr = (x / x[-1] if x[-1] > 0 else x for x in (tp, fp))
+    both = tp[-1] > 0 and fp[-1] > 0
     along = tpr + fpr  # grows along the curve
     keep = np.unique(np.searchsorted(along, np.linspace(0.0, along[-1], POINTS)))
-    precision = np.divide(tp, tp + fp, out=np.ones(len(tp)), where=tp + fp > 0)
-    return [
-        {"tpr": float(tpr[k]), "fpr": float(fpr[k]), "precision": float(precision[k])} for k in keep
-    ]
-
-
-def _steps(at: float) -> Array:
-    """Thresholds of the slider, the one in force among them."""
-    if RARE <= at <= 1.0 - RARE:
-        steps = np.linspace(0.0, 1.0, STEPS + 1)
-    else:
-        reach = max(8.0, abs(float(np.log(max(at, 1e-9) / max(1.0 - at, 1e-9)))) + 3.0)
-        steps = 1.0 / (1.0 + np.exp(-np.linspace(-reach, reach, STEPS + 1)))
-    steps[int(np.argmin(np.abs(steps - at)))] = at
-    return np.sort(steps)
+    return {
+        "auc": float(np.trapezoid(tpr, fpr)) if both else None,
+        "curve": [{"tpr": float(tpr[k]), "fpr": float(fpr[k])} for k in keep],
+    }

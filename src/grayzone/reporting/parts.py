@@ -1,0 +1,168 @@
+"""What a report tells beside curves: plain records, made by whoever trains, shown by the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# What models are compared by.
+COST, MISSED = "mean cost", "share of positives missed at the limit"
+ALARMED = "share of negatives alarmed at the limit"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the model is worth using, in one sentence: the first line of page and terminal."""
+
+    deploy: bool
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A decision that needs no model ("never", "always", "refer everyone"), and its mean cost."""
+
+    name: str
+    cost: float
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a decision of the kept model will cost on new rows like these.
+
+    ``error`` is the standard error of ``cost``, ``low`` and ``high`` bound it with a probability
+    of .95. ``how`` says in one sentence which rows it was seen on.
+    """
+
+    cost: float
+    error: float
+    low: float
+    high: float
+    rows: int
+    rules: tuple[Rule, ...]
+    how: str
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit that was asked for, and the rate that is reached, with its interval of .95."""
+
+    kind: str  # "max_fpr", "min_recall", "min_precision"
+    limit: float
+    confidence: float
+    reached: float
+    low: float
+    high: float
+    how: str
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A model that was compared: the mean of a measure, its standard error, or why not.
+
+    ``difference`` is its mean minus that of the kept model on the same rows, ``difference_error``
+    the standard error of the paired differences.
+    """
+
+    name: str
+    mean: float | None
+    error: float | None
+    seconds: float
+    baseline: bool
+    chosen: bool
+    left_out: str = ""
+    measure: str = COST
+    difference: float | None = None
+    difference_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Importance:
+    """How much more a decision costs where a column of the table is shuffled, on held-out rows.
+
+    ``together`` are other columns that say nearly the same and were shuffled with it.
+    """
+
+    column: str
+    cost: float
+    error: float
+    together: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Mean probability of the positive class where a column has a value, all else as it is.
+
+    ``at`` are numbers (dates as texts) or categories, ``rows`` how many rows are near each. Of more
+    than two classes, each has a record of its own, with its ``label``.
+    """
+
+    column: str
+    kind: str  # "number", "date", "text"
+    at: tuple[float | str, ...]
+    probability: tuple[float, ...]
+    rows: tuple[int, ...]
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """How one row is decided, and which of its values moved its log-odds most, in words.
+
+    ``what`` says which row it is, ``label`` which class the probability is of.
+    """
+
+    what: str
+    decision: str
+    label: str
+    probability: float
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Decisions on the rows of one value, or range of values, of a column.
+
+    ``breaks_limit`` says whether a rate breaks the limit that was asked for by more than chance
+    explains; None without a limit.
+    """
+
+    column: str
+    value: str
+    rows: int
+    base_rate: float | None
+    cost: float
+    error: float
+    alarms: float | None
+    recall: float | None
+    false_positive_rate: float | None
+    undecided: float
+    breaks_limit: bool | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about the data that a reader should know, with numbers.
+
+    ``serious`` ones stop a strict run. ``caution`` says of a column what a promise stands on, where
+    the column may be known only afterwards.
+    """
+
+    kind: str  # "leak", "identifier", "constant", "duplicate", "cost", "drift", "empty", "reading"
+    columns: tuple[str, ...]
+    text: str
+    serious: bool = False
+    caution: str = ""
+
+
+@dataclass(frozen=True)
+class GrayZone:
+    """Rows whose best decision would change if the costs changed by a factor, or within a range.
+
+    ``low`` and ``high`` are probabilities of the positive one of two classes, ``share`` the share
+    of rows; ``factor`` is None where a range of costs was given.
+    """
+
+    low: float | None
+    high: float | None
+    share: float
+    factor: float | None

@@ -1,0 +1,1 @@
+"""From a table to a decision model: what is at stake, which models, the file that keeps one."""

@@ -1,0 +1,420 @@
+"""A table in, a decision model and a report out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grayzone.decision.rules import cuts_between_actions
+from grayzone.estimators.facts import facts_of
+from grayzone.reporting.page import render
+from grayzone.reporting.parts import Compared, Finding
+from grayzone.reporting.summary import summarise
+from grayzone.tables.errors import UserError, shortened
+from grayzone.tables.output import whole_folder
+from grayzone.tables.packed import packing
+from grayzone.tables.reading import fingerprint, fingerprint_of
+from grayzone.tables.schema import Schema
+from grayzone.training.account import (
+    as_good,
+    close_to_best,
+    compared_of,
+    gray_zone_of,
+    limit_of,
+    promise_of,
+    verdict_of,
+    with_caution,
+)
+from grayzone.training.candidates import AUTO, ENSEMBLE, MODELS
+from grayzone.training.comparison import (
+    Comparison,
+    Fitted,
+    Task,
+    Tell,
+    compare,
+    fit,
+)
+from grayzone.training.examples import examples_of
+from grayzone.training.explanations import Explanations, explain
+from grayzone.training.group_limits import limited_in_each, parts_to_limit
+from grayzone.training.hygiene import inspect_rows, stop_if_serious
+from grayzone.training.labels import by_place, label_type_of, labels_of
+from grayzone.training.model import FILE, DecisionModel, circumstances
+from grayzone.training.request import BEST, SIMPLE, TIME_LIMIT, Request, check_stakes
+from grayzone.training.rows import Rows, describe_columns, open_rows
+from grayzone.training.segments import broken
+from grayzone.training.stakes import CONFIDENCE, LIMITS, Stakes, order_classes, read_costs
+
+__all__ = ["AUTO", "BEST", "MODELS", "TIME_LIMIT", "Request", "Trained", "train"]
+
+FILES = (FILE, "metrics.json", "report.html")
+_LEAST_ROOM = 2**24  # bytes
+_PACKED = 10  # how much larger a packed table may well be
+# Shares of the time limit, counted in work: the ensemble, the families beside it; one model that
+# was asked for, or preferred; a copy of it that is explained. The rest is for the report.
+_FIRST, _BESIDE, _ALONE, _PREFERRED, _EXPLAINED = 0.5, 0.2, 0.7, 0.15, 0.1
+
+Record = dict[str, Any]
+Show = Callable[[list[list[str]]], None]  # name, kind, gaps and some values of each column
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of it."""
+
+    model: DecisionModel
+    metrics: Record
+    page: str
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The model that is kept, and what it was compared with."""
+
+    task: Task
+    fitted: Fitted
+    found: Comparison
+    compared: list[Compared]
+    notes: list[str]
+    simpler: Compared | None
+
+
+def train(request: Request, tell: Tell, show: Show = lambda lines: None) -> Trained:
+    """Read, fit, compare, and write the three files where a folder is given for them.
+
+    What the columns are taken for is shown before anything is fitted.
+
+    Raises
+    ------
+    UserError
+        If the input cannot be used; nothing is written then.
+    """
+    request.check()
+    if request.out is None:
+        return _made(request, tell, show)
+    room = _room(request.table)
+    with whole_folder(request.out, FILES, request.overwrite, room) as part:
+        trained = _made(request, tell, show)
+        trained.model.save(part / FILES[0])
+        DecisionModel.load(part / FILES[0])  # what cannot be read is not worth keeping
+        metrics = json.dumps(trained.metrics, indent=2) + "\n"
+        (part / FILES[1]).write_text(metrics, encoding="utf-8")
+        (part / FILES[2]).write_text(trained.page, encoding="utf-8")
+    return trained
+
+
+def _room(table: Any) -> int:
+    """Bytes that a model of a table and its report may well take."""
+    if not isinstance(table, Path):
+        return _LEAST_ROOM
+    size = table.stat().st_size if table.is_file() else 0
+    return _LEAST_ROOM + size * (_PACKED if packing(table) else 1)
+
+
+def _made(request: Request, tell: Tell, show: Show) -> Trained:
+    """Read, fit and compare; what came of it, and its page."""
+    rows = open_rows(
+        request.table, request.target, request.roles, decimal=request.decimal, sheet=request.sheet
+    )
+    task, notes = _task(request, rows)
+    show(describe_columns(task.X, task.schema))
+    segments = _segments(request, rows)
+    parts = None if request.limit_by is None else parts_to_limit(request, task, segments)
+    findings = _findings(request, rows, task)
+    kept = _kept(request, task, notes, tell)
+    if parts is not None:
+        kept = replace(kept, fitted=limited_in_each(task, kept.fitted, parts))
+    budget = request.time_limit * _EXPLAINED
+    explanations = explain(task, kept.fitted, budget, segments)
+    if task.stakes.limit is not None:
+        kept.notes.extend(broken(explanations.segments, task.stakes.limit))
+    promise = promise_of(task, kept.fitted)
+    limit = limit_of(task, kept.fitted)
+    verdict = with_caution(verdict_of(task, kept.fitted, promise, limit), findings)
+    if kept.simpler is not None and verdict.deploy:
+        kept.notes.append(_simpler(request, kept.simpler))
+    if request.best_possible is not None:
+        kept.notes.insert(0, close_to_best(promise, request.best_possible))
+    model = DecisionModel(
+        kept.fitted.pipeline,
+        task.schema,
+        task.stakes,
+        kept.fitted.cut,
+        _about(request, kept),
+        label_type_of(rows.target),
+        promise,
+        explanations.background,
+        tuple(explanations.importance),
+    )
+    known = {"verdict": verdict, "limit": limit, "findings": findings}
+    metrics, page = _account(request, model, kept, explanations, known)
+    return Trained(model.with_report(page, metrics), metrics, page)
+
+
+def _segments(request: Request, rows: Rows) -> Any:
+    """Columns whose segments were asked for, learned from or not."""
+    unknown = [name for name in request.told_of if name not in rows.table]
+    if unknown:
+        asked = request.option("segment" if set(unknown) & set(request.segment) else "limit_by")
+        raise UserError(
+            f"{asked}: the table has no column {shortened(unknown)}; it has "
+            f"{shortened([str(name) for name in rows.table])}."
+        )
+    return rows.table[request.told_of] if request.told_of else None
+
+
+def _task(request: Request, rows: Rows) -> tuple[Task, list[str]]:
+    """What is to be learned from what, and what is at stake."""
+    classes, why = order_classes(rows.labels, request.positive)
+    given = _by_place(request.costs, classes, rows)
+    costs, reach, columns = read_costs(given, request.cost_matrix, classes, rows.table)
+    stakes = Stakes(
+        classes, costs, request.reject_cost, **request.limits, reach=reach, columns=columns
+    )
+    check_stakes(stakes, rows.labels)
+    notes = []
+    if why and request.positive is None:
+        another = request.option("positive")
+        notes.append(f"The positive class is {classes[1]!r} ({why}; {another} chooses another).")
+    X, schema = _features(request, rows, stakes, notes)
+    places = {label: k for k, label in enumerate(classes)}
+    codes = np.array([places[label] for label in rows.labels], dtype=np.intp)
+    task = Task(
+        X,
+        codes,
+        stakes,
+        schema,
+        request.seed,
+        stakes.row_costs(rows.table),
+        rows.groups,
+        rows.time,
+    )
+    return task, notes
+
+
+def _by_place(costs: Any, classes: tuple[str, ...], rows: Rows) -> Any:
+    """Costs as they were given; of an array, in the order of our classes."""
+    if costs is None or isinstance(costs, str | Mapping):
+        return costs
+    matrix, n = np.asarray(costs, dtype=np.float64), len(classes)
+    if matrix.shape != (n, n):
+        return matrix
+    return by_place(matrix, labels_of(classes, label_type_of(rows.target)))
+
+
+def _findings(request: Request, rows: Rows, task: Task) -> list[Finding]:
+    """What a reader should know of the table.
+
+    Raises
+    ------
+    UserError
+        If something is serious, and was to stop us then.
+    """
+    found = inspect_rows(
+        task.X,
+        task.schema,
+        task.codes,
+        task.stakes.classes,
+        request.target,
+        time=task.time,
+        seed=task.seed,
+    )
+    findings = [*rows.findings, *found]
+    if request.strict:
+        stop_if_serious(findings)
+    return findings
+
+
+def _features(request: Request, rows: Rows, stakes: Stakes, notes: list[str]) -> tuple[Any, Schema]:
+    """Columns to learn from; those with costs are known too late for that, unless kept."""
+    left = {name for name in stakes.columns or () if name and name not in request.keep}
+    beside = Schema.of(rows.table[sorted(left)], rows.numerals).columns
+    left &= set(rows.schema.names)
+    if not left:
+        return rows.X, replace(rows.schema, beside=beside)
+    columns = tuple(column for column in rows.schema.columns if column.name not in left)
+    if not columns:
+        raise UserError("The table has no column beside target and costs to learn from.")
+    keep = request.option("keep")
+    notes.append(
+        f"{shortened(sorted(left))} has costs, and is not learned from ({keep} names columns to "
+        "learn from)."
+    )
+    return rows.X.drop(columns=sorted(left)), Schema(columns, beside)
+
+
+def _kept(request: Request, task: Task, notes: list[str], tell: Tell) -> _Kept:
+    """Fit the model that is kept, and put others beside it."""
+    name = ENSEMBLE if request.model == AUTO else request.model
+    alone = name != ENSEMBLE
+    limit, start = request.time_limit, time.process_time()
+    tell(name, 0, 1)
+    fitted = fit(task, name, limit * (_ALONE if alone else _FIRST))
+    tell(name, 1, 1)
+    found = compare(task, fitted, budget=limit * _BESIDE, until=start + limit, tell=tell)
+    notes = [*notes, *_told(task, found)]
+    simple = None if alone else as_good(task, found)
+    if simple is not None and request.prefer == SIMPLE:
+        tell(f"{simple.name}, kept", 0, 1)
+        fitted = fit(task, simple.name, limit * _PREFERRED)
+        tell(f"{simple.name}, kept", 1, 1)
+        name = simple.name
+        notes.append(
+            f"{name} is kept: it is the simplest model within one standard error of the ensemble."
+        )
+        simple = None
+    return _Kept(task, fitted, found, compared_of(task, found, name), notes, simple)
+
+
+def _simpler(request: Request, c: Compared) -> str:
+    """Say that a simpler model would do as well."""
+    return (
+        f"{c.name}, which is simpler, is as good as the ensemble within one standard error "
+        f"({c.measure} {c.difference:+.2g} ± {c.difference_error:.2g}); "
+        f"{request.option('model', c.name)} takes it, {request.option('prefer', SIMPLE)} takes the "
+        "simplest that is as good."
+    )
+
+
+def _told(task: Task, found: Comparison) -> list[str]:
+    """What a reader should know of the comparison."""
+    notes = []
+    if len(found.rows) < len(task.codes) and len(found.outcomes) > 1:
+        rare = int(np.argmin(np.bincount(task.codes)))
+        there = int(np.sum(task.codes[found.rows] == rare))
+        notes.append(
+            f"Models were compared on {len(found.rows):,} of {len(task.codes):,} rows, {there:,} "
+            f"of them {task.stakes.classes[rare]!r}; rows that stand for others weigh more."
+        )
+    return notes
+
+
+def _about(request: Request, kept: _Kept) -> Record:
+    in_file = isinstance(request.table, Path)
+    return circumstances(
+        kept.fitted.name,
+        target=request.target,
+        rows=len(kept.task.codes),
+        data=request.table.name if in_file else "a table in memory",
+        sha256=fingerprint(request.table) if in_file else fingerprint_of(kept.task.X),
+        seed=request.seed,
+        ids=list(request.ids),
+        time=request.time,
+        group=request.group,
+    )
+
+
+def _account(
+    request: Request,
+    model: DecisionModel,
+    kept: _Kept,
+    told: Explanations,
+    known: Record,
+) -> tuple[Record, str]:
+    """Numbers and page, both from decisions on rows that models had not seen."""
+    task, fitted, stakes = kept.task, kept.fitted, kept.task.stakes
+    parts: Record = {
+        **known,
+        "promise": model.promise,
+        "gray_zone": gray_zone_of(task, fitted),
+        "importance": told.importance,
+        "effects": told.effects,
+        "examples": examples_of(model, task, fitted, model.threshold),
+        "segments": told.segments,
+        "compared": kept.compared,
+    }
+    decided = task.decided(fitted.proba, fitted.rows, fitted.cut)
+    summary = summarise(
+        title=f"{request.target}: decisions by {fitted.name}",
+        classes=list(stakes.classes),
+        costs=stakes.costs,
+        proba=fitted.proba,
+        codes=task.codes[fitted.rows],
+        decided=decided,
+        reject_cost=stakes.reject_cost,
+        facts=facts_of(model.estimator, None),
+        row_costs=task.costs_at(fitted.rows),
+        weight=None if np.all(fitted.weight == 1.0) else fitted.weight,
+        threshold=model.threshold,
+        **parts,
+        columns=[
+            {"name": c.name, "kind": c.kind, "missing": float(task.X[c.name].isna().mean())}
+            for c in task.schema.columns
+        ],
+        usage=_usage(request),
+        notes=kept.notes,
+    )
+    same = ("classes", "costs", "reject_cost", "n_rows", "counts", "always", "confusion")
+    metrics = {name: _plain(part) for name, part in parts.items()}
+    metrics |= {key: summary[key] for key in same}
+    metrics |= _numbers(model, kept, decided)
+    return metrics, render(summary)
+
+
+def _plain(part: Any) -> Any:
+    """Return a record, or some, as plain values; None where there is none."""
+    if isinstance(part, list):
+        return [asdict(record) for record in part]
+    return None if part is None else asdict(part)
+
+
+def _numbers(model: DecisionModel, kept: _Kept, decided: Any) -> Record:
+    """Numbers of the decisions, and what they were asked for."""
+    task, fitted, stakes = kept.task, kept.fitted, kept.task.stakes
+    assert model.promise is not None
+    numbers = {
+        "mean_cost": model.promise.cost,
+        "mean_cost_error": model.promise.error,
+        "undecided": float(np.average(decided < 0, weights=fitted.weight)),
+        "undecided_between": _undecided_between(task),
+        "threshold": model.threshold,
+        "notes": list(kept.notes),
+        "about": model.about,
+        **{name: getattr(stakes, name) for name in LIMITS},
+        "confidence": None if stakes.limit is None else CONFIDENCE,
+        "cost_columns": stakes.columns,
+        "cost_factors": stakes.reach,
+    }
+    if stakes.binary:
+        numbers |= _rates(task.codes[fitted.rows], decided, fitted.weight)
+    return numbers
+
+
+def _undecided_between(task: Task) -> list[float] | None:
+    """Probabilities of the positive class between which rows stay undecided."""
+    stakes = task.stakes
+    if not stakes.binary or stakes.reject_cost is None or task.costs is not None:
+        return None
+    cuts = cuts_between_actions(stakes.costs, stakes.reject_cost).tolist()
+    return cuts if len(cuts) == 2 else None
+
+
+def _rates(truth: Any, decided: Any, weight: Any) -> Record:
+    """Rates of decisions; of no rows there is none."""
+    positive, alarms = truth == 1, decided == 1
+
+    def share(part: Any, of: Any) -> float | None:
+        return float(np.average(part[of], weights=weight[of])) if of.any() else None
+
+    return {
+        "recall": share(alarms, positive),
+        "false_positive_rate": share(alarms, ~positive),
+        "precision": share(positive, alarms),
+    }
+
+
+def _usage(request: Request) -> str:
+    where = Path("grayzone-model") if request.out is None else request.out
+    name = str(request.table) if isinstance(request.table, Path) else "new_rows.csv"
+    return (
+        "import grayzone\n\n"
+        f"model = grayzone.load_model({str(where / FILES[0])!r})\n"
+        f"model.predict({name!r})  # labels, for a file or a DataFrame\n"
+        f"model.decide({name!r})   # probabilities, expected cost of each action, and more\n"
+    )

@@ -22,6 +22,7 @@ from rich.table import Table
 
 import grayzone
 from grayzone.cli import _demo, _explain
+from grayzone.cli import _options as options
 from grayzone.tables.errors import UserError, shortened
 from grayzone.tables.reading import check_writable, read_table, write_table
 from grayzone.training import job
@@ -38,19 +39,6 @@ app = typer.Typer(
 _INTERRUPTED = 130
 _MOST_COLUMNS = 40  # that are shown before training
 _STOPPED = "stopped; no model and no decisions were written"
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-SeedOption = Annotated[int, typer.Option(help="Seed of everything random.", min=0, max=2**32 - 1)]
-LimitOption = Annotated[
-    float, typer.Option(help="Seconds for fitting and comparing; what is left out is said.")
-]
-SheetOption = Annotated[
-    str | None, typer.Option(help="Sheet of a workbook; the first one by default.")
-]
-DecimalOption = Annotated[
-    str | None,
-    typer.Option(help="Decimal sign, '.' or ',', of columns of numbers that allow both (1,234)."),
-]
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -125,120 +113,40 @@ def _progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
 
 @app.command()
 def train(
-    table: Annotated[
-        Path, typer.Argument(help="CSV, TSV (also .gz, .zip, …), Parquet, Arrow or .xlsx file.")
-    ],
-    target: Annotated[str, typer.Option(help="Column to decide on.")],
-    positive: Annotated[str | None, typer.Option(help="Positive label of two.")] = None,
-    costs: Annotated[
-        str | None,
-        typer.Option(
-            help="FN=10,FP=1 or LABEL=COST,…; 1 each by default. A cost may be a range (FN=3..8) "
-            "or a column that has it for each row (FN=amount)."
-        ),
-    ] = None,
-    cost_matrix: Annotated[
-        Path | None, typer.Option(help="Table: true label, then a column for each decision.")
-    ] = None,
-    reject_cost: Annotated[float | None, typer.Option(help="Cost of staying undecided.")] = None,
-    max_fpr: Annotated[
-        float | None,
-        typer.Option(help="Limit on the false positive rate, kept with 95 % confidence."),
-    ] = None,
-    min_recall: Annotated[
-        float | None, typer.Option(help="Least recall, kept with 95 % confidence.")
-    ] = None,
-    min_precision: Annotated[
-        float | None, typer.Option(help="Least precision, kept with 95 % confidence.")
-    ] = None,
-    model: Annotated[
-        str, typer.Option(help=f"{', '.join(job.MODELS)}. auto is the ensemble.")
-    ] = job.AUTO,
-    prefer: Annotated[
-        str,
-        typer.Option(help="best, or simple: the simplest within one standard error of the best."),
-    ] = job.BEST,
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Column not to learn from; repeatable.")
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column to learn from; with it, no others are (repeatable). Columns with a role "
-            "(--id, --time, --group) are learned from only if they are named here."
-        ),
-    ] = None,
-    ids: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--id", help="Column that says which row it is, carried to decisions; repeatable."
-        ),
-    ] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of dates or numbers that puts rows in order: models are judged on later "
-            "rows than those they learned from."
-        ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of customers, patients, …: models are judged on others than those they "
-            "learned from."
-        ),
-    ] = None,
-    decimal: DecimalOption = None,
-    sheet: SheetOption = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Stop where the table has serious faults, such as leaks."),
-    ] = False,
-    segment: Annotated[
-        list[str] | None,
-        typer.Option(help="Column for whose values it is told how decisions do; repeatable."),
-    ] = None,
-    limit_by: Annotated[
-        str | None, typer.Option(help="Column in each of whose segments the limit is kept.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for model, metrics and report.")] = Path(
-        "grayzone-model"
-    ),
-    time_limit: LimitOption = job.TIME_LIMIT,
-    seed: SeedOption = 0,
-    overwrite: Annotated[bool, typer.Option(help="Replace an earlier model.")] = False,
-    as_json: JsonOption = False,
+    table: options.TrainingTable,
+    target: options.Target,
+    positive: options.Positive = None,
+    costs: options.Costs = None,
+    cost_matrix: options.CostMatrix = None,
+    reject_cost: options.RejectCost = None,
+    max_fpr: options.MaxFpr = None,
+    min_recall: options.MinRecall = None,
+    min_precision: options.MinPrecision = None,
+    model: options.Model = job.AUTO,
+    prefer: options.Prefer = job.BEST,
+    drop: options.Drop = None,
+    keep: options.Keep = None,
+    ids: options.Ids = None,
+    time: options.Time = None,
+    group: options.Group = None,
+    decimal: options.Decimal = None,
+    sheet: options.Sheet = None,
+    strict: options.Strict = False,
+    segment: options.Segment = None,
+    limit_by: options.LimitBy = None,
+    out: options.Out = Path("grayzone-model"),
+    time_limit: options.TimeLimit = job.TIME_LIMIT,
+    seed: options.Seed = 0,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fit the best model for decisions, compare others, and write a report."""
-    request = job.Request(
-        table,
-        target,
-        out,
-        positive=positive,
-        costs=costs,
-        cost_matrix=cost_matrix,
-        reject_cost=reject_cost,
-        max_fpr=max_fpr,
-        min_recall=min_recall,
-        min_precision=min_precision,
-        model=model,
-        prefer=prefer,
-        drop=tuple(drop or ()),
-        time_limit=time_limit,
-        seed=seed,
-        overwrite=overwrite,
-        keep=tuple(keep or ()),
-        ids=tuple(ids or ()),
-        time=time,
-        group=group,
-        decimal=decimal,
-        sheet=sheet,
-        strict=strict,
-        segment=tuple(segment or ()),
-        limit_by=limit_by,
-    )
+    asked = dict(locals())  # a request has the same names
+    del asked["as_json"]
+    for repeatable in ("drop", "keep", "ids", "segment"):
+        asked[repeatable] = tuple(asked[repeatable] or ())
     with _progress(as_json) as tell:
-        trained = job.train(request, tell, _quiet if as_json else _show_columns)
+        trained = job.train(job.Request(**asked), tell, _quiet if as_json else _show_columns)
     _show(trained, out, as_json)
 
 
@@ -321,20 +229,14 @@ def _number(value: float | None, form: str) -> str:
 
 @app.command()
 def predict(
-    model: Annotated[Path, typer.Argument(help="model.skops, or the folder that has it.")],
-    table: Annotated[Path, typer.Argument(help="Table with the columns of the training table.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="CSV, .csv.gz or Parquet file to write.")
-    ],
-    keep: Annotated[bool, typer.Option(help="Write the table's own columns as well.")] = False,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Write cells as they are, formulas of spreadsheets too.")
-    ] = False,
-    sheet: SheetOption = None,
-    reasons: Annotated[
-        int, typer.Option(min=0, help="Columns that moved each decision most; 3 are often enough.")
-    ] = 0,
-    as_json: JsonOption = False,
+    model: options.SavedModel,
+    table: options.NewTable,
+    output: options.Output,
+    keep: options.KeepColumns = False,
+    raw: options.Raw = False,
+    sheet: options.Sheet = None,
+    reasons: options.Reasons = 0,
+    as_json: options.AsJson = False,
 ) -> None:
     """Decide on every row: class, probabilities, gray zone, expected cost of each action."""
     check_writable(output)
@@ -361,13 +263,11 @@ def predict(
 
 @app.command()
 def explain(
-    model: Annotated[Path, typer.Argument(help="model.skops, or the folder that has it.")],
-    table: Annotated[
-        Path | None, typer.Option(help="Table with a row to explain the decision of.")
-    ] = None,
-    row: Annotated[int | None, typer.Option(help="Which row, from 1 on.")] = None,
-    sheet: SheetOption = None,
-    as_json: JsonOption = False,
+    model: options.SavedModel,
+    table: options.ExplainedTable = None,
+    row: options.Row = None,
+    sheet: options.Sheet = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Say what a model is, what it was made for, and what it needs; or why it decides on a row."""
     if (row is None) != (table is None):
@@ -387,12 +287,10 @@ def explain(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for table, model and report.")] = Path(
-        "grayzone-demo"
-    ),
-    time_limit: LimitOption = 60.0,
-    seed: SeedOption = 0,
-    as_json: JsonOption = False,
+    out: options.DemoOut = Path("grayzone-demo"),
+    time_limit: options.TimeLimit = 60.0,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train on payments in a web shop, some of them fraud, from probabilities that are known."""
     table, new_rows, drawn = _demo.write_tables(out, seed)
@@ -419,8 +317,8 @@ def demo(
 
 @app.command()
 def reproduce(
-    only: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,
-    quick: Annotated[bool, typer.Option(help="Small versions: does everything run?")] = False,
+    only: options.Only = None,
+    quick: options.Quick = False,
 ) -> None:
     """Run the tables and figures of the papers, from a clone of the repository."""
     try:
@@ -446,6 +344,6 @@ def _common(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: options.Debug = False,
 ) -> None:
     pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -109,6 +109,9 @@ def summarise(
     w = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
     own = None if row_costs is None else np.asarray(row_costs)
     matrices = np.broadcast_to(costs, (n, K, K)) if own is None else own
+    records: dict[str, Sequence[Any] | None]
+    records = {"importance": importance, "effects": effects, "examples": examples}
+    records |= {"segments": segments, "findings": findings, "compared": compared}
     summary: Summary = {
         "title": title,
         "classes": classes,
@@ -116,39 +119,59 @@ def summarise(
         "reject_cost": reject_cost,
         "has_row_costs": own is not None,
         **_decisions(matrices, codes, decided, w, reject_cost),
+        **_made_of(facts),
+        "verdict": None if verdict is None else asdict(verdict),
+        "limit": None if limit is None else asdict(limit),
+        **{name: [asdict(part) for part in parts or []] for name, parts in records.items()},
+        "columns": columns or [],
+        "usage": usage,
+        "notes": notes or [],
+        "risk_coverage": _risk_coverage(proba, codes, w),
+    }
+    summary["promise"] = _promise(summary, promise)
+    summary["binary"], one = None, None  # the one threshold of all rows
+    if K == 2 and has_threshold(costs):
+        judged = _Judged(proba[:, 1], codes, decided, w)
+        summary["binary"], one = _two_classes(judged, costs, own, reject_cost, threshold, band)
+    zone = gray_zone or _gray_zone(proba, w, costs if own is None else own, reject_cost, band, one)
+    summary["gray_zone"] = asdict(zone)
+    return summary
+
+
+class _Judged(NamedTuple):
+    """Rows of two classes: probability of the positive one, truth, decision, weight."""
+
+    p: Array
+    codes: Array
+    decided: Array
+    w: Array
+
+
+def _made_of(facts: Facts) -> Summary:
+    return {
         "facts": facts.lines,
         "model": facts.name,
         "weights": facts.weights,
         "bound_path": facts.bound_path,
         "points": facts.points,
-        "verdict": None if verdict is None else asdict(verdict),
-        "limit": None if limit is None else asdict(limit),
-        "importance": [asdict(part) for part in importance or []],
-        "effects": [asdict(part) for part in effects or []],
-        "examples": [asdict(part) for part in examples or []],
-        "segments": [asdict(part) for part in segments or []],
-        "findings": [asdict(part) for part in findings or []],
-        "compared": [asdict(part) for part in compared or []],
-        "columns": columns or [],
-        "usage": usage,
-        "notes": notes or [],
-        "binary": None,
-        "risk_coverage": _risk_coverage(proba, codes, w),
     }
-    summary["promise"] = _promise(summary, promise)
-    one = None  # threshold for all rows
-    if K == 2 and has_threshold(costs):
-        score = proba[:, 1] if own is None else relative(proba[:, 1], own, decided)
-        told = threshold if own is None else 0.5
-        cuts = cuts_of(score, decided, costs, reject_cost, told)
-        sliders = _sliders(cuts, score, codes, w, own)
-        summary["binary"] = {**_binary(proba[:, 1], codes, w), "band": band, **sliders}
-        if own is None and cuts is not None and cuts[0] == cuts[1]:
-            one = cuts[0]
-    known = costs if own is None else own
-    zone = gray_zone or _gray_zone(proba, w, known, reject_cost, band, one)
-    summary["gray_zone"] = asdict(zone)
-    return summary
+
+
+def _two_classes(
+    rows: _Judged,
+    costs: Array,
+    own: Array | None,
+    reject_cost: float | None,
+    threshold: float | None,
+    band: tuple[float, float] | None,
+) -> tuple[Summary, float | None]:
+    """Curves and sliders of two classes, and the threshold, if one decides about all rows."""
+    score = rows.p if own is None else relative(rows.p, own, rows.decided)
+    told = threshold if own is None else 0.5
+    cuts = cuts_of(score, rows.decided, costs, reject_cost, told)
+    sliders = _sliders(cuts, score, rows.codes, rows.w, own)
+    one = cuts[0] if own is None and cuts is not None and cuts[0] == cuts[1] else None
+    return {**_binary(rows.p, rows.codes, rows.w), "band": band, **sliders}, one
 
 
 def _decisions(

@@ -908,3 +908,16 @@ def test_a_moved_model_predicts_for_blocks():
     moved = move_to(estimator, there("torch", X))
     parts = moved.predict(from_batches(lambda: iter([(X[:50], None), (X[50:], None)])))
     np.testing.assert_array_equal(np.concatenate(list(parts)), estimator.predict(X))
+
+
+def test_losses_that_fall_exponentially_take_few_steps():
+    # kernel values of 1e40 and more: nothing holds the function back, and by their curvature each
+    # step divided what is left of the losses by e; it took 144 of them to come to 1e-38
+    centres = np.repeat([[0.0, 4.0, 1.0], [3.0, -1.0, 2.0], [-4.0, 0.0, -3.0]], 20, axis=0)
+    X = centres + np.random.default_rng(0).normal(size=centres.shape)
+    y = np.repeat([0, 1, 2], 20)
+    model = TruncatedLogisticRegression(kernel="poly", gamma=1e8, degree=5, zone=None)
+    with config_context(array_api_dispatch=True), pytest.warns(ConvergenceWarning):
+        model.fit(strict.asarray(X), strict.asarray(y))
+    assert model.n_iter_ <= 40
+    assert model.objective_ <= 1e-20

@@ -66,9 +66,11 @@ _HOPELESS = 2.0  # part of a gap, in units of the tolerance, that makes it not w
 _BALANCED = 1e-13  # distance of factors from one that is nothing but rounding
 _JOINS = 2  # times that misjudged rows may join the near ones in a step
 _HALVINGS, _FEW_HALVINGS = 30, 4  # of a step; few where another model would do better
+_MUCH_LOWER, _DOUBLINGS = 0.5, 30  # value that makes a step worth twice its length, and how often
 _CROWDED, _MANY = 0.1, 20  # share of a band that can be held, and rows in those that can
 _NARROWEST = 1e-9  # width of kinks that are rounded off
 _PATIENCE = 3  # steps without progress
+_NOTHING = 1e-25  # loss of a row that leaves nothing to gain
 
 
 @dataclass(frozen=True)
@@ -261,9 +263,9 @@ class Streamed:
         idle = state.idle + 1 if after.decrease <= 1e-13 * after.value else 0
         exact = after.step is not None and problem.sample is None
         worth = after.decrease <= _WORTH_CERTIFYING * tol * after.value
-        return replace(
-            after, idle=idle, exact=exact, settled=exact or worth, stalled=idle > _PATIENCE
-        )
+        nothing = after.value <= _NOTHING * float(problem.labelled.mass.sum())
+        stalled = idle > _PATIENCE or nothing
+        return replace(after, idle=idle, exact=exact, settled=exact or worth, stalled=stalled)
 
 
 # ----------------------------------------------------------------------------------------------
@@ -363,11 +365,31 @@ def _moved(problem: StreamedProblem, state: StreamedState, step: _Step) -> Strea
         after = _read(problem, coef, band, step.held if length == 1.0 else None)
         if _fell(after.value, state.value, length * step.promised):
             whole = step if length == 1.0 else None
+            if whole is not None and after.value < _MUCH_LOWER * state.value:
+                further = _further(problem, state.coef, step.change, after)
+                after, whole = further, whole if further is after else None
             return replace(after, decrease=state.value - after.value, step=whole)
         if length == 1.0:
             band = _next_band(problem, state, step, whole=False)
         length *= _shorter(after.value, state.value, length * step.promised)
     return None
+
+
+def _further(
+    problem: StreamedProblem, coef: Array, change: Array, after: StreamedState
+) -> StreamedState:
+    """Go on in the direction of a step while twice its length is much better.
+
+    Where next to nothing holds the function back and all rows are told apart, losses fall
+    exponentially: by their curvature a step gains a factor of e, however many it would take.
+    """
+    length = 2.0
+    for _ in range(_DOUBLINGS):
+        trial = _read(problem, coef + length * change, after.band, None)
+        if not trial.value < _MUCH_LOWER * after.value:
+            break
+        after, length = trial, 2.0 * length
+    return after
 
 
 class _Model:

@@ -21,6 +21,7 @@ _OWN = (
     "grayzone.estimators.truncated_cv.TruncatedLogisticRegressionCV",
     "grayzone.metrics.scorer.CostScorer",
     "grayzone.numerics.kernels.Kernel",
+    "grayzone.solvers.minimax.basis.Family",
     "grayzone.solvers.policy.online.OnlinePolicy",
     # what fills gaps in an ensemble, and splits that searches are given, which skops does not know
     "numpy.dtype",

@@ -39,6 +39,7 @@ _OURS = {
     "estimators.truncated.TruncatedLogisticRegression",
     "estimators.truncated_cv.TruncatedLogisticRegressionCV",
     "numerics.kernels.Kernel",
+    "solvers.minimax.basis.Family",
 }
 _SKLEARN = {
     "calibration.CalibratedClassifierCV",

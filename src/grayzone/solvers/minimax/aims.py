@@ -39,7 +39,8 @@ from grayzone.solvers.minimax.direction import bound_of
 
 Pair = tuple[float, float]
 
-_RATIOS = np.linspace(-24.0, 24.0, 145)  # logarithms of kappa_x / kappa_y that are looked at first
+_RATIOS = np.linspace(-24.0, 24.0, 49)  # logarithms of kappa_x / kappa_y that are looked at first
+_CLOSER = np.linspace(-1.0, 1.0, 7)  # around the best of them
 _FARTHEST = 40.0  # logarithm of a ratio that leaves one class nothing
 _MISSED = 1e-9  # of a required bound, by which rounding may miss it
 
@@ -148,9 +149,12 @@ class Aim:
         def cost(log_ratio: float) -> float:
             return -float(price @ self.bounds(frontier.kappas(float(np.exp(log_ratio)))))
 
-        values = [cost(t) for t in _RATIOS]
-        best = int(np.argmin(values))
-        around = _RATIOS[max(best - 1, 0)], _RATIOS[min(best + 1, _RATIOS.size - 1)]
+        looked_at = _RATIOS
+        for _ in range(2):
+            best = looked_at[int(np.argmin([cost(t) for t in looked_at]))]
+            step = looked_at[1] - looked_at[0]
+            looked_at = best + _CLOSER
+        around = best - step, best + step
         return float(np.exp(minimize_scalar(cost, bounds=around, method="bounded").x))
 
 

@@ -11,7 +11,8 @@ the next function has the largest :math:`\sum_{ij} D_{ij} y_i y_j\,\varphi_i\var
 wrong. Strohmann et al. (2004, section 4) ask how that relates to sparse greedy minimax machines:
 both add one function a time. Here boosting proposes and the bound decides. Functions are those
 around rows, with the mean half way between the classes at 0, which stand for the generalised
-eigenvectors of Crammer et al.: an eigenvector is a sum over all rows, and no sparse basis.
+eigenvectors of Crammer et al.: an eigenvector is a sum over all rows, and no sparse basis. A row
+that was taken is not proposed again while there are others; otherwise few rows come all the time.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class KernelBooster:
         self._signs, self._shares = signs, shares
         self._functions = self._normalised(values)
         self.kernel = np.zeros((signs.size, signs.size))
+        self._taken = np.zeros(signs.size, dtype=bool)
 
     def _normalised(self, values: Array) -> Array:
         """Functions by columns, 0 half way between the classes, and of mean square 1."""
@@ -70,10 +72,17 @@ class KernelBooster:
         """Places in the sample of the n functions that do most for pairs that are wrong so far."""
         signed = self._signs[:, None] * self._functions
         gains = np.sum(signed * (self.pair_weights() @ signed), axis=0)
-        return np.argsort(-gains, kind="stable")[:n]
+        if np.all(self._taken):
+            self._taken[:] = False
+        order = np.argsort(-gains, kind="stable")
+        return order[~self._taken[order]][:n]
 
-    def add(self, values: Array) -> float:
-        """Add a function, given its values on the sample, to the kernel; return its weight."""
+    def add(self, place: int, values: Array) -> float:
+        """Add the function around a row of the sample to the kernel; return its weight.
+
+        ``values`` has those on the sample, which need not be those that it was proposed with.
+        """
+        self._taken[place] = True
         function = self._normalised(values[:, None])[:, 0]
         base = np.outer(function, function)
         gains = np.outer(self._signs, self._signs) * base * self.pair_weights()

@@ -95,7 +95,7 @@ def joint_bound(bounds: Sequence[float]) -> float:
 
     A row is lost where one machine at least is wrong; whatever else the events have to do with each
     other, that has a probability of at most the sum of theirs (Boole's inequality):
-    :math:`1 - \sum_k (1 - \Omega_k)`, and no less than 0.
+    :math:`1 - \sum_k (1 - \Omega_k)`, and no less than 0; that of one machine is its own.
 
     Examples
     --------
@@ -103,6 +103,8 @@ def joint_bound(bounds: Sequence[float]) -> float:
     >>> joint_bound([0.875, 0.9375]), joint_bound([0.5, 0.25, 0.5])
     (0.8125, 0.0)
     """
+    if len(bounds) == 1:
+        return float(bounds[0])
     return max(0.0, 1.0 - sum(1.0 - bound for bound in bounds))
 
 

@@ -154,7 +154,7 @@ class Greedy:
         self.gammas.append(best.gamma)
         if self._booster is not None:
             booster, sample = self._booster
-            booster.add(best.values[sample])
+            booster.add(int(np.searchsorted(sample, best.row)), best.values[sample])
 
     def _variance(self, values: Array) -> float:
         """Mean variance of a basis in the classes."""

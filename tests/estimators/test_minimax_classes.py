@@ -163,8 +163,11 @@ def test_names_as_labels(iris):
 
 
 REFUSED = {
-    "costs": ({"costs": {0: 1.0, 1: 2.0, 2: 1.0}}, r"costs is for two classes.*got 3 classes"),
-    "required_bound": ({"required_bound": {0: 0.5}}, r"required_bound is for two classes"),
+    "costs": (
+        {"costs": {0: 1.0, 1: 2.0, 2: 1.0}},
+        r"supported with costs.* two classes; got 3: \[0, 1, 2\]",
+    ),
+    "required_bound": ({"required_bound": {0: 0.5}}, "supported with required_bound"),
     "errors of classes": (
         {"moment_error": {0: 0.1, 1: 0.1, 2: 0.1}},
         "mapping of both classes of two",

@@ -88,8 +88,8 @@ class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
             for name in ("costs", "required_bound"):
                 if getattr(self, name) is not None:
                     raise ValueError(
-                        f"{name} is for two classes, as each class is told from all others "
-                        f"otherwise; got {len(classes)} classes: {classes.tolist()}."
+                        f"Only binary classification is supported with {name}, which is for two "
+                        f"classes; got {len(classes)}: {classes.tolist()}."
                     )
         self.cost_matrix_ = cost_matrix(self.costs, classes, labelled.prior)
         errors, loose = moment_errors(self.moment_error, classes.tolist())
@@ -201,9 +201,9 @@ def check_two_rows_each(rows: Labelled) -> None:
     """Check that there are rows enough for a variance of each class."""
     fewest = int(np.argmin(rows.counts))
     if rows.counts[fewest] < 2:
+        label = rows.classes.tolist()[fewest]
         raise ValueError(
-            f"A covariance takes two rows of each class; class {rows.classes.tolist()[fewest]!r} has "
-            f"{rows.counts[fewest]}."
+            f"A covariance takes two rows of each class; class {label!r} has {rows.counts[fewest]}."
         )
 
 

@@ -6,6 +6,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import Tags, check_random_state
 
 from grayzone.estimators._callbacks import (
@@ -238,7 +239,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         self._check_parameters()
         refuse_blocks(self, X, INSTEAD_OF_BLOCKS)
         refuse_elsewhere(self, X, _INSTEAD)
-        labelled = open_rows(self, X, y, sample_weight, **self._accepted())
+        labelled = open_rows(self, X, y, sample_weight, by_rows=True, **self._accepted())
         check_two_rows_each(labelled)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
@@ -392,7 +393,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         return super()._checked(X, method)
 
     def _scores(self, X: Array) -> Array:
-        X = X.astype(np.float64, copy=False)
+        X = (X.tocsr() if sp.issparse(X) else X).astype(np.float64, copy=False)
         values = self._fitted_family.matrix(X, self.bases_, self.gammas_)
         return as_scores(values @ self.dual_coef_.T + self.intercept_)
 

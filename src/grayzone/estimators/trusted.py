@@ -9,7 +9,6 @@ _OWN = (
     "grayzone.estimators.import_vector_cv.ImportVectorMachineCV",
     "grayzone.estimators.minimax.MinimaxProbabilityMachine",
     "grayzone.estimators.rate_limit.RateLimitClassifier",
-    "grayzone.estimators.sparse_minimax.Family",
     "grayzone.estimators.sparse_minimax.SparseMinimaxProbabilityMachine",
     "grayzone.estimators.table_features.ScaledFeatures",
     "grayzone.estimators.table_features.TableColumns",

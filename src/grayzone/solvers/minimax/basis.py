@@ -4,11 +4,15 @@ r"""Basis functions :math:`\varphi(s)` of a row x around a row v, where s is lin
 Strohmann et al. (2004), and :math:`x_l v_l` for the others. Of sparse rows D is never formed:
 
 .. math:: \sum_l \gamma_l D_l = 2\,x'(\gamma \circ v) - (x \circ x)'\gamma - \gamma'(v \circ v).
+
+What cancels there is as large as :math:`\gamma'(v \circ v)`. Gammas are in units of the variances,
+and a feature that is 0 in some row varies as much as it is large; one that is nowhere 0 may be far
+from 0 and hardly vary, and is measured from its mean, which stores no entry more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,6 +22,7 @@ import scipy.sparse as sp
 Array = Any
 
 _BLOCK_SIZE = 2**22  # entries of sparse rows that are dense at a time
+_MOST_LOST = 1e6  # what may cancel in an exponent: of which rounding leaves errors of 1e-10
 
 
 class Terms(Protocol):
@@ -75,6 +80,27 @@ class _SparseSquares:
         )
 
 
+class Centred:
+    """Rows for Gaussians: sparse ones with what is stored everywhere measured from its mean."""
+
+    def __init__(self, X: Array) -> None:
+        self.X, self.squares, self.shift = X, None, 0.0
+        if not sp.issparse(X):
+            return
+        X = X.copy()
+        X.sum_duplicates()
+        full = np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0]
+        self.shift = np.where(full, np.asarray(X.mean(axis=0)).ravel(), 0.0)
+        X.data -= self.shift[X.indices]
+        self.X, self.squares = X, X.multiply(X).tocsr()
+
+    def terms(self, v: Array) -> Terms:
+        """D of all rows around one of them."""
+        if self.squares is None:
+            return _DenseTerms(-((self.X - v) ** 2))
+        return _SparseSquares(self.X, self.squares, v - self.shift)
+
+
 def row_of(X: Array, place: int) -> Array:
     """One row (d,), dense."""
     return X[[place]].toarray()[0] if sp.issparse(X) else X[place]
@@ -98,11 +124,9 @@ class Family:
     coef0: float = 1.0
     function: Callable[[Array, Array], Array] | None = field(default=None, compare=False)
 
-    def terms(self, X: Array, squares: Array | None, v: Array) -> Terms:
-        """D of all rows; ``squares`` has those of the entries of sparse ones."""
-        if self.name != "gaussian":
-            return _Products(X, v)
-        return _DenseTerms(-((X - v) ** 2)) if squares is None else _SparseSquares(X, squares, v)
+    def terms(self, X: Array, centred: Centred | None, v: Array) -> Terms:
+        """D of all rows; ``centred`` has them for Gaussians."""
+        return _Products(X, v) if centred is None else centred.terms(v)
 
     def value(self, s: Array) -> Array:
         """phi(s)."""
@@ -121,11 +145,8 @@ class Family:
     def called(self, X: Array, v: Array) -> Array:
         """Values of a function that was given; sparse rows become dense a block at a time."""
         assert self.function is not None
-        step = max(1, _BLOCK_SIZE // max(1, X.shape[1])) if sp.issparse(X) else max(1, X.shape[0])
         parts = []
-        for start in range(0, X.shape[0], step):
-            block = X[start : start + step]
-            block = block.toarray() if sp.issparse(block) else block
+        for block in _dense_blocks(X):
             values = np.asarray(self.function(block, v), dtype=np.float64)
             if values.shape != (block.shape[0],) or not np.all(np.isfinite(values)):
                 raise ValueError(
@@ -142,12 +163,27 @@ class Family:
             return np.column_stack(columns) if columns else np.empty((X.shape[0], 0))
         if self.name != "gaussian":
             return self.value(X @ (gammas * centres).T)
-        if sp.issparse(X):
-            squares = X.multiply(X).tocsr()
-        else:
-            # around the mean of the bases, so that large coordinates do not cancel
-            middle = centres.mean(axis=0) if len(centres) else 0.0
-            X, centres = X - middle, centres - middle
-            squares = X * X
-        s = 2.0 * (X @ (gammas * centres).T) - squares @ gammas.T
+        if not sp.issparse(X):
+            return self._gaussians(X, centres, gammas)
+        if np.max(np.sum(gammas * centres**2, axis=1), initial=0.0) > _MOST_LOST:
+            blocks = [self._gaussians(block, centres, gammas) for block in _dense_blocks(X)]
+            return np.concatenate(blocks)
+        s = 2.0 * (X @ (gammas * centres).T) - X.multiply(X).tocsr() @ gammas.T
         return self.value(np.minimum(s - np.sum(gammas * centres**2, axis=1), 0.0))
+
+    def _gaussians(self, X: Array, centres: Array, gammas: Array) -> Array:
+        # around the mean of the bases, so that large coordinates do not cancel
+        middle = centres.mean(axis=0) if len(centres) else 0.0
+        X, centres = X - middle, centres - middle
+        s = 2.0 * X @ (gammas * centres).T - (X * X) @ gammas.T
+        return self.value(np.minimum(s - np.sum(gammas * centres**2, axis=1), 0.0))
+
+
+def _dense_blocks(X: Array) -> Iterator[Array]:
+    """Rows as they are, or sparse ones dense a block at a time."""
+    if not sp.issparse(X):
+        yield X
+        return
+    step = max(1, _BLOCK_SIZE // max(1, X.shape[1]))
+    for start in range(0, X.shape[0], step):
+        yield X[start : start + step].toarray()

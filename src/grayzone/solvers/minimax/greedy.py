@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from scipy.optimize import minimize
 from grayzone.numerics.moments import ROUNDING, column_variances
 from grayzone.numerics.threads import split
 from grayzone.solvers.minimax.aims import Aim
-from grayzone.solvers.minimax.basis import Family, row_of
+from grayzone.solvers.minimax.basis import Centred, Family, row_of
 from grayzone.solvers.minimax.boosting import MOST_ROWS, KernelBooster
 from grayzone.solvers.minimax.direction import reach_of
 from grayzone.solvers.minimax.plane import NOWHERE, Plane, PlaneMoments
@@ -100,7 +101,7 @@ class Greedy:
         total = float(np.sum(rows.weight))
         self.prior = float(np.sum(mass[1])) / total, float(np.sum(mass[0])) / total
         self.variances = column_variances(rows.X, rows.weight / total)
-        self._squares = rows.X.multiply(rows.X).tocsr() if sp.issparse(rows.X) else None
+        self._centred = Centred(rows.X) if family.name == "gaussian" else None
         self.scores = np.zeros(rows.codes.size)
         self._loose = 0.0  # sum of c_j^2 v_j, what the covariances' error acts on
         self.ratio = 1.0
@@ -147,7 +148,8 @@ class Greedy:
         self._reach = reach_of(plane.kappas(self.ratio), plane.s_x)
         self._last, self._shift = plane, float(self.shares[0] @ after) - self._reach
         self.scores = after - self._shift
-        self._loose = plane.first**2 * self._loose + plane.second**2 * self._variance(best.values)
+        own = plane.second * self._deviation(best.values)
+        self._loose = plane.first * self._loose * plane.first + own * own
         self.coefs = [plane.first * c for c in self.coefs] + [plane.second]
         self.intercept = plane.first * self.intercept - self._shift
         self.centres.append(row_of(self.rows.X, best.row))
@@ -156,10 +158,10 @@ class Greedy:
             booster, sample = self._booster
             booster.add(int(np.searchsorted(sample, best.row)), best.values[sample])
 
-    def _variance(self, values: Array) -> float:
-        """Mean variance of a basis in the classes."""
+    def _deviation(self, values: Array) -> float:
+        """Root of the mean variance of a basis in the classes."""
         each = [float(share @ (values - float(share @ values)) ** 2) for share in self.shares]
-        return 0.5 * (each[0] + each[1])
+        return sqrt(0.5 * (each[0] + each[1]))
 
     def _best_candidate(self) -> _Basis:
         chosen = self._candidates()
@@ -213,7 +215,7 @@ class Greedy:
             values = self.family.called(X, v)
             moments, _ = self._moments(values)
             return _Basis(moments.at(self.ratio), moments, row, np.zeros(d), values)
-        terms = self.family.terms(X, self._squares, v)
+        terms = self.family.terms(X, self._centred, v)
         one_width, unit, start = self._free(d)
         whole = terms.dot(np.full(d, unit)) if one_width else None
 
@@ -269,8 +271,10 @@ class Greedy:
             centred.append((old, new))
         variance = 0.5 * (parts[0][2] + parts[1][2])
         for part, rho in zip(parts, reversed(self.aim.loose), strict=True):
-            part[0] += rho * self._loose
-            part[2] += rho * variance + ridge
+            part[2] += ridge
+            if rho > 0.0:
+                part[0] += rho * self._loose
+                part[2] += rho * variance
         d1, d2 = means[0][0] - means[1][0], means[0][1] - means[1][1]
         if abs(d2) <= ROUNDING * (abs(means[0][1]) + abs(means[1][1])):
             d2 = 0.0
@@ -293,7 +297,10 @@ class Greedy:
         m = plane.m_at(self.ratio)
         factors = self.ratio / max(plane.s_x, 1e-300), 1.0 / max(plane.s_y, 1e-300)
         rho_y, rho_x = self.aim.loose
-        loose = 0.5 * plane.second**2 * (rho_x * factors[0] + rho_y * factors[1])
+        loose = 0.0
+        if rho_x > 0.0 or rho_y > 0.0:
+            per_unit = rho_x * factors[0] + rho_y * factors[1]
+            loose = 0.5 * plane.second * per_unit * plane.second
         for (old, new), share, factor, sign in zip(
             centred, self.shares, factors, (-1.0, 1.0), strict=True
         ):

@@ -186,7 +186,7 @@ def test_what_is_for_two_classes_is_told(kind, name, iris):
 def test_costs_of_rows_are_for_two_classes(iris):
     X, y = iris
     found = MinimaxProbabilityMachine(cv=None).fit(X, y)
-    with pytest.raises(ValueError, match="example_costs are for two classes; .* fitted to 3"):
+    with pytest.raises(ValueError, match=r"example_costs are for two classes; .* fitted to 3"):
         found.predict(X, example_costs={k: np.ones(150) for k in range(3)})
 
 

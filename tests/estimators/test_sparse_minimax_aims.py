@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from fuzz.laws import examine
 from grayzone import MinimaxProbabilityMachine, SparseMinimaxProbabilityMachine
 from grayzone.solvers.minimax.aims import Aim, Required
 from grayzone.solvers.minimax.plane import PlaneMoments
@@ -253,3 +254,34 @@ def test_sparse_rows_are_never_dense_all_at_once():
     tracemalloc.stop()
     assert found.score(X, y) > 0.6
     assert peak < n * d * 8 / 10  # a tenth of what the rows would be, dense
+
+
+@pytest.mark.parametrize("name", ["gaussian", "width", "boosted"])
+def test_sparse_rows_far_from_zero_lose_no_digits(name):
+    X, y = data()
+    X[:, :2] = 1e6 + X[:, :2]  # nowhere zero: measured from their means
+    X[::3, 2] = 0.0
+    dense, sparse = (fit(rows, y, **FAMILIES[name]) for rows in (X, sp.csr_array(X)))
+    np.testing.assert_allclose(sparse.bound_path_, dense.bound_path_, rtol=1e-5)
+    np.testing.assert_allclose(
+        sparse.decision_function(sp.csr_array(X)), dense.decision_function(X), rtol=1e-4, atol=1e-4
+    )
+    np.testing.assert_allclose(
+        dense.decision_function(sp.csc_array(X)), dense.decision_function(X), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_a_basis_that_hardly_tells_the_classes_apart_is_no_overflow():
+    """Found by fuzzing: the square of its coefficient is no double."""
+    case = {
+        "estimator": "SparseMinimaxProbabilityMachine",
+        "parameters": {"n_bases": 1, "required_bound": {"of first": 0.01}},
+        "rows": {
+            **{"kind": "grid", "n": 40, "d": 2, "classes": 2, "seed": 1024},
+            "twists": [["sparse", 0.95], ["offset", 100000000.0]],
+            **{"weights": "some zero", "labels": "strings"},
+        },
+        "carrier": "CSR",
+        "new rows": "infinite",
+    }
+    assert examine(case).findings == []

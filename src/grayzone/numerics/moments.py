@@ -71,8 +71,9 @@ def column_variances(X: Array, share: Array) -> Array:
         own = share[entries.indices]
         stored = np.bincount(column, own, minlength=X.shape[1])
         square = own * (entries.data - mean[column]) ** 2
-        # the zeros that are not stored are as far off as the mean is
-        rest = np.maximum(1.0 - stored, 0.0) * mean**2
+        # the zeros that are not stored are as far off as the mean is; rounding is no zero
+        some = np.diff(entries.indptr) < X.shape[0]
+        rest = np.where(some, np.maximum(1.0 - stored, 0.0), 0.0) * mean**2
         variances = np.bincount(column, square, minlength=X.shape[1]) + rest
     else:
         variances = share @ (X - mean) ** 2

@@ -84,7 +84,8 @@ class Centred:
     """Rows for Gaussians: sparse ones with what is stored everywhere measured from its mean."""
 
     def __init__(self, X: Array) -> None:
-        self.X, self.squares, self.shift = X, None, 0.0
+        self.X, self.squares = X, None
+        self.shift: Array = np.zeros(X.shape[1])
         if not sp.issparse(X):
             return
         X = X.copy()

@@ -45,8 +45,8 @@ class KernelBooster:
     >>> from grayzone.solvers.minimax.boosting import KernelBooster
     >>> values = np.array([[1.0, 0.3, 0.9], [0.3, 1.0, 0.2], [0.9, 0.2, 1.0]])
     >>> booster = KernelBooster(values, np.array([1.0, -1.0, 1.0]), np.array([0.25, 0.5, 0.25]))
-    >>> booster.propose(1)
-    array([0])
+    >>> sorted(booster.propose(2).tolist())
+    [1, 2]
     """
 
     def __init__(self, values: Array, signs: Array, shares: Array) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from recording import Recording
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.preprocessing import StandardScaler
 
@@ -198,3 +199,16 @@ def test_given_folds_must_hold_out_every_class(iris):
     out = np.arange(0, 100, 4)
     with pytest.raises(ValueError, match="must hold out rows of every class"):
         MinimaxProbabilityMachine(cv=[(np.setdiff1d(np.arange(150), out), out)]).fit(X, y)
+
+
+def test_callbacks_hear_of_each_round_of_bases(iris):
+    pytest.importorskip("sklearn.callback")
+    X, y = iris
+    recording = Recording("basis", stop_at=2)
+    machine = SparseMinimaxProbabilityMachine(4, cv=None, stopping=None, random_state=0)
+    found = machine.set_callbacks(recording).fit(X, y)
+    # one basis of each class a round
+    assert len(recording.facts) == len(found.bound_path_) == 2
+    assert found.n_iter_ == 6
+    assert [facts["dual_coef"].shape for facts in recording.facts] == [(3, 3), (3, 6)]
+    assert [facts["accuracy_bound"] for facts in recording.facts] == found.bound_path_.tolist()

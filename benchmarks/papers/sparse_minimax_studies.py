@@ -43,6 +43,7 @@ from benchmarks.papers.sparse_minimax_tables import (
     Record,
     machine,
     print_bounds,
+    raw_split,
     run_split,
     summary,
 )
@@ -199,17 +200,17 @@ def show_twonorm(found: Record) -> None:
 
 def sonar_settings(splits: int) -> list[Record]:
     """Bound and accuracy of one width, by how it is found; and those of a tuned SVC."""
-    problem, (X, y) = PROBLEMS[-1], labelled_table("sonar")
-    found = []
+    problem, found = PROBLEMS[-1], []
+    n_features = labelled_table("sonar")[0].shape[1]
     for name, setting in SONAR_SETTINGS.items():
         parameters = {"gamma": "width", "stopping": None, "cv": None, **setting}
         raw = parameters.pop("raw", False)
         if not isinstance(parameters["gamma"], str):
-            parameters["gamma"] /= X.shape[1]
+            parameters["gamma"] /= n_features
         runs = [
             run_split(
                 machine(problem.published.bases, seed, **parameters),
-                raw_split(X, y, seed) if raw else problem.split(seed),
+                raw_split("sonar", seed) if raw else problem.split(seed),
             )
             for seed in range(splits)
         ]
@@ -223,13 +224,6 @@ def sonar_settings(splits: int) -> list[Record]:
     mean, error = mean_and_error(scores)
     found.append({"setting": "SVC, tuned", "accuracy": mean / 100, "accuracy_se": error / 100})
     return found
-
-
-def raw_split(X: np.ndarray, y: np.ndarray, seed: int) -> Split:
-    """Divide rows as `random_split` does, features as they are."""
-    order, n = np.random.default_rng(seed).permutation(len(y)), 9 * len(y) // 10
-    train, test = order[:n], order[n:]
-    return Split(X[train], y[train], X[test], y[test])
 
 
 def show_sonar(found: list[Record]) -> None:

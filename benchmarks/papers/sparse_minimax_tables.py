@@ -85,6 +85,14 @@ def table_split(name: str, seed: int) -> Split:
     return random_split(X, y, 9 * len(y) // 10, seed)
 
 
+def raw_split(name: str, seed: int) -> Split:
+    """Divide a data set in the same way, features as they are."""
+    X, y = labelled_table(name)
+    order, n = np.random.default_rng(seed).permutation(len(y)), 9 * len(y) // 10
+    train, test = order[:n], order[n:]
+    return Split(X[train], y[train], X[test], y[test])
+
+
 def twonorm_split(seed: int, n_noise: int = 0) -> Split:
     """Draw 300 rows of Twonorm and divide them."""
     X, y = twonorm(TWONORM_ROWS, n_noise, seed=(seed, n_noise))

@@ -147,7 +147,7 @@ class Family:
         """Values of a function that was given; sparse rows become dense a block at a time."""
         assert self.function is not None
         parts = []
-        for block in _dense_blocks(X):
+        for block in dense_blocks(X):
             values = np.asarray(self.function(block, v), dtype=np.float64)
             if values.shape != (block.shape[0],) or not np.all(np.isfinite(values)):
                 raise ValueError(
@@ -167,7 +167,7 @@ class Family:
         if not sp.issparse(X):
             return self._gaussians(X, centres, gammas)
         if np.max(np.sum(gammas * centres**2, axis=1), initial=0.0) > _MOST_LOST:
-            blocks = [self._gaussians(block, centres, gammas) for block in _dense_blocks(X)]
+            blocks = [self._gaussians(block, centres, gammas) for block in dense_blocks(X)]
             return np.concatenate(blocks)
         s = 2.0 * (X @ (gammas * centres).T) - X.multiply(X).tocsr() @ gammas.T
         return self.value(np.minimum(s - np.sum(gammas * centres**2, axis=1), 0.0))
@@ -180,7 +180,7 @@ class Family:
         return self.value(np.minimum(s - np.sum(gammas * centres**2, axis=1), 0.0))
 
 
-def _dense_blocks(X: Array) -> Iterator[Array]:
+def dense_blocks(X: Array) -> Iterator[Array]:
     """Rows as they are, or sparse ones dense a block at a time."""
     if not sp.issparse(X):
         yield X

@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 from grayzone.numerics.moments import ROUNDING, column_variances
 from grayzone.numerics.threads import split
 from grayzone.solvers.minimax.aims import Aim
-from grayzone.solvers.minimax.basis import Centred, Family, row_of
+from grayzone.solvers.minimax.basis import Centred, Family, dense_blocks, row_of
 from grayzone.solvers.minimax.boosting import MOST_ROWS, KernelBooster
 from grayzone.solvers.minimax.direction import reach_of
 from grayzone.solvers.minimax.plane import NOWHERE, Plane, PlaneMoments
@@ -196,10 +196,13 @@ class Greedy:
             parts.append(self.rng.choice(own, min(own.size, MOST_ROWS // 2), replace=False))
         sample = np.sort(np.concatenate(parts))
         X = self.rows.X[sample]
-        centres = X.toarray() if sp.issparse(X) else X
         _, unit, start = self._free(X.shape[1])
-        gamma = np.broadcast_to(start * unit, centres.shape[1])
-        values = self.family.matrix(X, centres, np.tile(gamma, (sample.size, 1)))
+        gamma = np.broadcast_to(start * unit, X.shape[1])
+        columns = []
+        for centres in dense_blocks(X):
+            gammas = np.broadcast_to(gamma, centres.shape)
+            columns.append(self.family.matrix(X, centres, gammas))
+        values = np.concatenate(columns, axis=1)
         share = self.shares[0][sample] + self.shares[1][sample]
         for code in (0, 1):
             own = codes[sample] == code

@@ -271,6 +271,21 @@ def test_sparse_rows_far_from_zero_lose_no_digits(name):
     )
 
 
+@pytest.mark.parametrize(
+    "more",
+    [{"moment_error": {0: 0.0, 1: 0.3}}, {"costs": {0: 1, 1: 3}}, {"required_bound": {1: 0.9}}],
+)
+def test_classes_that_do_not_vary_have_no_ratio_to_choose(more):
+    """Found by fuzzing: infinitely many standard deviations on both sides."""
+    X, y = np.repeat([[0.0], [50.0]], 10, axis=0), np.repeat([0, 1], 10)
+    found = fit(X, y, gamma=1.0, n_bases=3, **more)
+    assert found.accuracy_bound_ > 0.99
+    np.testing.assert_array_equal(found.predict(X), y)
+    plane = PlaneMoments((1.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    assert plane.separable
+    assert Aim(errors=(0.0, 0.3)).ratio(plane, (0.5, 0.5)) == 1.0
+
+
 def test_a_basis_that_hardly_tells_the_classes_apart_is_no_overflow():
     """Found by fuzzing: the square of its coefficient is no double."""
     case = {

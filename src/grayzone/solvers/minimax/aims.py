@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -134,6 +135,8 @@ class Aim:
 
     def _lead(self, kappas: Pair) -> float:
         """What class x has more standard deviations of than class y."""
+        if min(kappas) == inf:
+            return 0.0
         return (kappas[1] - self.errors[1]) - (kappas[0] - self.errors[0])
 
     def _ratio_required(self, frontier: Tradeable, required: Required) -> float:

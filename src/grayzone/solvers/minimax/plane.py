@@ -53,8 +53,8 @@ class PlaneMoments(NamedTuple):
 
     @property
     def separable(self) -> bool:
-        """Directions without any variance are found by their m of 0."""
-        return False
+        """Whether neither class varies along the best direction: all ratios are as good."""
+        return self.at().m == 0.0
 
     def at(self, ratio: float = 1.0) -> Plane:
         """Best direction with kappa_x = ratio * kappa_y; NOWHERE where the means are the same."""

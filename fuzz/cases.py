@@ -116,14 +116,20 @@ _BOUNDS: dict[str, Drawn] = {
     "max_iter": _one_of(100, 100, 2),
     "warm_start": st.booleans(),
 }
+_MOMENT_ERROR = _one_of(0.1, {"pair": [0.2, 0.5]}, {"each": [0.0, 0.3, 0.1]}, 20.0)
 _MINIMAX: dict[str, Drawn] = {
     "covariance_reg": _one_of(1e-3, 0.0, 1e-12, 1.0),
     "costs": _COSTS,
     "required_bound": _one_of({"of first": 0.6}, {"of first": 0.01}),
+    "moment_error": _MOMENT_ERROR,
     "cv": _one_of(3, 2, None),
 }
 _SPARSE_MINIMAX: dict[str, Drawn] = {
     "n_candidates": _one_of(1, 5),
+    "candidates": _one_of("rows", "boosted"),
+    "costs": _COSTS,
+    "required_bound": _one_of({"of first": 0.4}, {"of first": 0.01}),
+    "moment_error": _MOMENT_ERROR,
     "gamma": _one_of("features", "width", 1.0, 1e-6, 1e6),
     "gamma_iter": _one_of(0, 1, 3),
     "basis": _one_of("gaussian", "poly", "tanh"),
@@ -338,7 +344,7 @@ def _rows(draw: Any, estimator: str) -> dict[str, Any]:
         "kind": draw(_ANY_KIND if hostile else _TAME_KIND),
         "n": draw(_ENOUGH if estimator.endswith("CV") else _SIZES),
         "d": draw(_FEATURES),
-        "classes": 2 if "Minimax" in estimator else draw(_CLASSES),
+        "classes": draw(_CLASSES),
         "seed": 100 * draw(_DIGITS) + draw(_DIGITS),
     }
     if hostile:

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from benchmarks.data import Split
-from benchmarks.papers.sparse_minimax_tables import accuracy_path, basis_values
+from benchmarks.papers.sparse_minimax_figures import accuracy_path, basis_values
 from grayzone import MinimaxProbabilityMachine, SparseMinimaxProbabilityMachine
 from grayzone.displays import BoundPathDisplay, FeatureWeightDisplay
 

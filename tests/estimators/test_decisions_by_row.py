@@ -240,7 +240,7 @@ def test_a_row_has_the_threshold_of_least_cost_in_the_worst_case(data, name):
     scores = clf.fit(X, y).decision_function(X)
     means = [scores[y == k].mean() for k in (0, 1)]
     assert means[1] - means[0] == pytest.approx(1.0, abs=1e-9)
-    reach, s_y, s_x = clf._spread
+    reach, s_y, s_x, *_ = clf._spread
     assert means[1] == pytest.approx(reach, abs=1e-9)
     if ridge is not None:  # without one, these are the deviations of the scores
         assert s_y == pytest.approx(scores[y == 0].std(), rel=1e-4)

@@ -446,7 +446,7 @@ def test_the_best_constant_of_two_classes_is_found():
 
 
 def test_cases_are_plain_values_and_of_every_kind():
-    drawn = draw_cases(1, 0, 1500)
+    drawn = draw_cases(2, 0, 1500)
     again = json.loads(json.dumps(drawn))
     assert json.dumps(again) == json.dumps(drawn)
     rows = [case["rows"] for case in drawn]

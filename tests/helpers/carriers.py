@@ -114,6 +114,20 @@ ESTIMATORS = {
     "sparse minimax": Case(
         SparseMinimaxProbabilityMachine(n_bases=3, random_state=0), methods=_SCORES
     ),
+    "minimax, three classes": Case(
+        MinimaxProbabilityMachine(moment_error=(0.1, 0.01), random_state=0), 3, methods=_SCORES
+    ),
+    "sparse minimax, three classes": Case(
+        SparseMinimaxProbabilityMachine(n_bases=2, candidates="boosted", cv=None, stopping=None),
+        3,
+        methods=_SCORES,
+    ),
+    "sparse minimax, costs": Case(
+        SparseMinimaxProbabilityMachine(
+            n_bases=2, costs={0: 1.0, 1: 3.0}, moment_error=0.1, random_state=0
+        ),
+        methods=_SCORES,
+    ),
     "bounds": Case(_Bounds(), methods=_POLICY),
     "one bound": Case(_Bounds(n_bounds=1), methods=_POLICY),
     "undecided": Case(_Bounds(reject_cost=0.2, n_bounds=4), methods=_POLICY),
@@ -379,6 +393,7 @@ SPARSE = ("CSR", "CSR, single", "CSC")
 # ------------------------------------------------------------------------------------------
 
 # The estimators that need all rows at once, and those that compute with NumPy alone.
+_SPARSE_MINIMAX = ("sparse minimax", "sparse minimax, three classes", "sparse minimax, costs")
 _AT_ONCE = (
     "search",
     "bound search",
@@ -386,12 +401,13 @@ _AT_ONCE = (
     "import point search",
     "minimax",
     "kernel minimax",
-    "sparse minimax",
+    "minimax, three classes",
+    *_SPARSE_MINIMAX,
     "bounds of any model",
     "decisions",
     "limits of any model",
 )
-_NUMPY_ALONE = ("import point search", "sparse minimax", "bounds of any model")
+_NUMPY_ALONE = ("import point search", *_SPARSE_MINIMAX, "bounds of any model")
 _AROUND = ("bounds of any model", "decisions", "limits of any model")
 
 
@@ -403,20 +419,13 @@ def _cells(estimators, carriers, error, match):
 REFUSED = {
     **_cells(_AT_ONCE, STREAMED, ValueError, "{name} takes no blocks of rows; got "),
     **_cells(["kernel"], STREAMED, ValueError, "kernel='rbf' needs all rows at once; blocks are"),
-    **_cells(["sparse minimax"], SPARSE, TypeError, "Sparse data was passed for X, but dense"),
     **_cells(_NUMPY_ALONE, ELSEWHERE, TypeError, "{name} computes with NumPy; got "),
 }
 # (estimator, carrier): error of `predict` and the like, by models fitted to NumPy arrays
 REFUSED_IN_PREDICT = {
     **_cells(_AROUND, STREAMED, ValueError, "{name} takes no blocks of rows; got "),
     **_cells(
-        ["sparse minimax"],
-        (*SPARSE, "batches of CSR"),
-        TypeError,
-        "Sparse data was passed for X, but dense",
-    ),
-    **_cells(
-        ("sparse minimax", "bounds of any model"),
+        (*_SPARSE_MINIMAX, "bounds of any model"),
         ELSEWHERE,
         TypeError,
         "{name} computes with NumPy; got ",

@@ -213,6 +213,22 @@ HEAVY = {
         test_dearer_errors_get_the_larger_bound test_labels_may_be_exchanged
         test_linear_optimum_is_that_of_a_conic_solver test_nothing_is_left_of_an_earlier_fit
     """,
+    "tests/estimators/test_minimax_classes.py": """
+        test_each_class_is_told_from_the_rest test_held_out_bounds_are_joined_in_the_same_way
+        test_names_as_labels test_shapes_of_what_is_fitted test_weights_are_repetitions
+    """,
+    "tests/estimators/test_minimax_moment_error.py": """
+        test_a_larger_error_makes_a_smaller_bound
+        test_costs_of_rows_are_weighed_by_the_bounds_that_hold
+        test_no_moments_of_the_set_break_the_bounds test_the_bound_is_that_of_a_conic_solver
+        test_theorem_1_holds_where_moments_may_be_off test_units_of_the_features_make_no_difference
+    """,
+    "tests/estimators/test_sparse_minimax_aims.py": """
+        test_costs_lower_the_cost_in_the_worst_case test_each_basis_lowers_the_cost
+        test_held_out_bases_are_those_of_least_cost test_sparse_rows_are_never_dense_all_at_once
+        test_sparse_rows_far_from_zero_lose_no_digits test_sparse_rows_give_the_model_of_dense_ones
+        test_the_unit_of_costs_makes_no_difference test_weights_are_repetitions
+    """,
     "tests/estimators/test_sparse_minimax.py": """
         test_a_step_along_the_gradient_makes_the_bound_larger test_data_are_not_changed
         test_folds_that_end_early_keep_their_last_scores test_held_out_path_of_given_folds

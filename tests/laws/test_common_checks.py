@@ -52,6 +52,9 @@ ESTIMATORS = [
     MinimaxProbabilityMachine(),
     MinimaxProbabilityMachine(kernel="rbf", costs="balanced", cv=None),
     SparseMinimaxProbabilityMachine(n_bases=5),
+    SparseMinimaxProbabilityMachine(
+        n_bases=2, costs="balanced", moment_error=0.1, candidates="boosted", cv=None, stopping=None
+    ),
     # with reject_cost, predict may return a label that is no class
     TightBoundLogisticRegression(),
     TightBoundLogisticRegression(solver="direct"),

@@ -57,8 +57,6 @@ def numbers(estimator, rows):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_numbers_have_the_precision_of_the_rows(name, form):
-    if form == "sparse" and name == "sparse minimax":
-        pytest.skip("takes no sparse rows")
     estimator = ESTIMATORS[name].fit(FORMS[form](X), y)
     double = numbers(estimator, FORMS[form](X))
     single = numbers(estimator, FORMS[form](X.astype(np.float32)))

@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from array_api_compat import array_namespace, device, is_numpy_array
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.optimize import brentq, minimize_scalar
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from grayzone.decision import cost_matrices, cost_matrix
-from grayzone.decision.costs import stakes
-from grayzone.decision.example_costs import errors_of_rows
-from grayzone.estimators._base import checked_scores, labels_at, rows_of
-from grayzone.estimators._html import FittedSummary
-from grayzone.estimators._lazy import lazily
+from grayzone.estimators._base import rows_of
+from grayzone.estimators._minimax import (
+    INSTEAD_OF_BLOCKS,
+    MinimaxClassifier,
+    as_scores,
+    check_two_rows_each,
+    in_deviations,
+    products,
+    told_apart,
+)
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
     Floats,
-    Numbers,
     all_or_nothing,
     as_numpy,
     check_choice,
     check_number,
 )
-from grayzone.numerics.designs import as_design
 from grayzone.numerics.kernels import NAMES, resolve_kernel
 from grayzone.numerics.moments import difference, mean_and_root, triangle
 from grayzone.numerics.pivoted import pivoted_columns
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.kernel.choose import check_kernel_matrix
 from grayzone.solvers.kernel.features import indefinite, pivoted_factor
-from grayzone.solvers.minimax.direction import Direction, Frontier, bound_of
+from grayzone.solvers.minimax.aims import Aim
+from grayzone.solvers.minimax.direction import Direction, Frontier, joint_bound
 from grayzone.solvers.minimax.held_out import check_folds, held_out_folds, score_bounds
-from grayzone.solvers.minimax.row_cuts import cheapest_cuts
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.open import check_same_place, open_rows, refuse_blocks, validated
 
@@ -51,149 +49,6 @@ Array = Any
 _LEAST_POWER = 1e-10
 # Features up to which covariances on a device are decomposed here: too few to keep one busy.
 _DECOMPOSED_HERE = 512
-INSTEAD_OF_BLOCKS = (
-    "It needs all rows at once: give it an array, or fit blocks by TruncatedLogisticRegression, "
-    "TightBoundLogisticRegression or ImportVectorMachine."
-)
-_RATIOS = np.linspace(-24.0, 24.0, 145)  # logarithms of kappa_x / kappa_y that are looked at first
-
-
-class MinimaxClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
-    """What the minimax machines share: two classes, scores without probabilities, a bound."""
-
-    classes_: NDArray[Any]
-    accuracy_bound_: float
-    held_out_bound_: float
-    intercept_: Floats
-    dual_coef_: Floats
-    n_features_in_: int
-    # distance of the threshold from the mean of class x, that of the means being 1; standard
-    # deviations of the classes y and x along the direction; and their shares of the rows
-    _spread: tuple[float, float, float]
-    _class_shares: tuple[float, float]
-
-    def _scores(self, X: Array) -> Array:
-        raise NotImplementedError
-
-    def _accepted(self) -> dict[str, Any]:
-        return {"dtype": [np.float64, np.float32]}
-
-    def _scored(self, X: Array, method: str) -> Array:
-        """Scores of rows, for the public method of that name."""
-        rows = self._checked(X, method)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return checked_scores(self._scores(rows))
-
-    def _checked(self, X: Array, method: str) -> Array:
-        """Rows to be scored for the public method of that name."""
-        check_is_fitted(self)
-        return validated(self, X, reset=False, **self._accepted())
-
-    @lazily
-    def decision_function(self, X: Any) -> Numbers:
-        """Signed distance from the threshold, in units of the distance of the class means.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data; for a precomputed kernel the values with all training rows.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,)
-            Positive for ``classes_[1]``. They are no log-odds: the machine bounds probabilities
-            of classes, and estimates none of single rows.
-        """
-        return self._scored(X, "decision_function")
-
-    @lazily
-    def predict(self, X: Any, example_costs: Any = None) -> NDArray[Any]:
-        """Decide by the sign of the scores.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-        example_costs : array-like of shape (n_samples, 2, 2) or mapping, default=None
-            What decisions about these rows cost: ``cost[row, true, predicted]``, or ``{label: cost
-            of misclassifying each row if it has that label}``. Each row then has, between the means
-            of the classes, the threshold of least expected cost in the worst case, by the classes'
-            moments and shares in the training data; where its costs are in the ratio of ``costs``
-            that is the machine's own. Rows that have nothing at stake are decided by that, too.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Labels.
-        """
-        scores = self._scored(X, "predict")
-        xp, cuts = array_namespace(scores), 0.0
-        if example_costs is not None:
-            cuts = moved(self._row_cuts(example_costs, scores.shape[0]), scores)
-        return labels_at(self.classes_, xp.astype(scores > cuts, xp.int64))
-
-    def _row_cuts(self, example_costs: Any, n_rows: int) -> Floats:
-        """Return the scores from which on rows with such costs are decided for class x."""
-        if getattr(self, "required_bound", None) is not None:
-            raise ValueError(
-                "example_costs move the threshold, and required_bound=... sets it: this machine "
-                "takes no costs of rows."
-            )
-        classes = as_numpy(self.classes_)
-        matrices = cost_matrices(example_costs, classes, n_rows, some_stake=False)
-        extra = np.stack([as_numpy(part) for part in errors_of_rows(matrices)])  # of y and x
-        backwards = np.all(extra <= 0.0, axis=0) & np.any(extra < 0.0, axis=0)
-        if np.any(backwards):
-            raise ValueError(
-                "example_costs must make errors dearer than right decisions for one class at "
-                f"least; those of row {int(np.argmax(backwards))} do not."
-            )
-        cuts = np.zeros(n_rows)
-        cuts[(extra[0] > 0.0) & (extra[1] <= 0.0)] = np.inf  # class x is never worth it
-        cuts[(extra[1] > 0.0) & (extra[0] <= 0.0)] = -np.inf
-        free = np.all(extra > 0.0, axis=0) & ~self._as_fitted(extra)
-        prices = np.asarray(self._class_shares)[:, None] * extra[:, free]
-        reach, *deviations = self._spread
-        if self.accuracy_bound_ == 0.0:  # no direction: the dearer class is decided for
-            cuts[free] = np.where(prices[1] > prices[0], -np.inf, np.inf)
-        elif max(deviations) > 0.0:
-            cuts[free] = cheapest_cuts(*prices, *deviations) - (1.0 - reach)
-        return cuts
-
-    def _as_fitted(self, extra: Floats) -> NDArray[np.bool_]:
-        """Whether costs of rows are in the ratio of those that the machine was fitted with."""
-        if getattr(self, "costs", None) is None:
-            return np.zeros(extra.shape[1], dtype=bool)
-        own = stakes(as_numpy(self.cost_matrix_))
-        return np.isclose(extra[1] * own[0], extra[0] * own[1], rtol=1e-12, atol=0.0)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-
-def check_two_rows_each(rows: Labelled) -> None:
-    """Check that there are two classes, and rows enough for a variance of each."""
-    if len(rows.classes) > 2:
-        raise ValueError(
-            f"Only binary classification is supported: minimax machines are for two classes, got "
-            f"{len(rows.classes)}: {rows.classes.tolist()}. For more of them wrap the machine in "
-            "OneVsRestClassifier or OneVsOneClassifier of scikit-learn."
-        )
-    fewest = int(np.argmin(rows.counts))
-    if rows.counts[fewest] < 2:
-        raise ValueError(
-            f"A covariance takes two rows of each class; class {rows.classes[fewest]!r} has "
-            f"{rows.counts[fewest]}."
-        )
-
-
-def products(X: Array, coef: Array) -> Array:
-    """Inner products (n,) of rows with coefficients, where they are."""
-    if sp.issparse(X) or is_numpy_array(X):
-        return np.asarray(X @ coef).ravel()
-    return as_design(X, fit_intercept=False).scores(coef[None, :])[:, 0]
 
 
 class _Solved(NamedTuple):
@@ -202,7 +57,7 @@ class _Solved(NamedTuple):
 
     def scores(self, Z: Array) -> Array:
         """Scores of rows."""
-        return products(Z, self.direction.coef) - self.threshold
+        return products(Z, self.direction.coef[None, :])[:, 0] - self.threshold
 
 
 class MinimaxProbabilityMachine(MinimaxClassifier):
@@ -216,6 +71,22 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
     eq. (4) of [1]_ (Lanckriet et al., 2002); each class is then right with a probability of at
     least :math:`\Omega = 1/(1 + m^2)`, provided the moments are those of the classes. No
     distribution is assumed. Found exactly, by one decomposition and a search in one variable.
+
+    Moments are estimates. ``moment_error`` has the bound hold for all moments near them, section 5
+    of [2]_: a mean off by up to :math:`\nu` standard deviations in any direction,
+    :math:`(\mu - \bar x)'\Sigma^{-1}(\mu - \bar x) \le \nu^2`, and a covariance off by up to
+    :math:`\|\Sigma - \Sigma_x\|_F \le \rho`. The largest variance along a is then
+    :math:`a'(\Sigma_x + \rho I)a`, as :math:`a'\Delta a \le \|\Delta\|_F \|a\|^2`, with
+    :math:`\Delta = \rho\,aa'/\|a\|^2` attaining it; the mean comes nearer to the threshold by at
+    most :math:`\nu` of these standard deviations. So :math:`\Sigma + \rho I` replaces
+    :math:`\Sigma`, and :math:`\kappa = 1/m - \nu` replaces :math:`1/m` in
+    :math:`\Omega = \kappa^2/(1 + \kappa^2)`, which is 0 where :math:`\kappa \le 0`.
+
+    Three classes or more are told apart one against the rest. A row that all machines are right
+    about has a positive score of its own class alone, and the largest score decides: by Boole's
+    inequality at least :math:`1 - \sum_k (1 - \Omega_k)` of all rows are decided right, whatever
+    the distributions are, provided the moments of each class and of the others together are
+    theirs.
 
     Parameters
     ----------
@@ -238,10 +109,17 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         None treats both classes alike: the larger of their worst-case error rates is
         minimised. Otherwise the expected cost in the worst case is minimised, given the class
         frequencies (biased minimax), over thresholds between the means: the classes then have
-        bounds of their own, of which one may vanish where the classes overlap widely.
+        bounds of their own, of which one may vanish where the classes overlap widely. For two
+        classes.
     required_bound : mapping {label: float} or None, default=None
         A worst-case accuracy that one class is given, below 1; that of the other is then maximised.
-        Not together with ``costs``.
+        Not together with ``costs``. For two classes.
+    moment_error : None, float, pair of floats or mapping {label: either}, default=None
+        How far the moments of the classes may be off for the bounds to hold: :math:`\nu`, in
+        standard deviations of the class, or :math:`(\nu, \rho)`, with :math:`\rho` in the units
+        of ``covariance_reg``, to which it is added: it has the same effect, class by class. A mean
+        of n rows of d features is off by :math:`\nu = \sqrt{d/n}` on average, in root mean
+        square. A mapping, of two classes, gives each its own.
     cv : int, cross-validation generator, iterable or None, default=3
         Folds whose rows are held out, for ``held_out_bound_``; None leaves it out. An integer is
         that many folds of distinct rows, by class: no row is held out of a fit that has seen its
@@ -251,25 +129,33 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (n_classes,)
         Class labels; class x of the paper is ``classes_[1]``.
     accuracy_bound_ : float
         Worst-case accuracy :math:`\Omega` of either class, by the moments of the training data. An
-        estimate: the moments themselves are estimated, and the direction was fitted to them.
-    class_bounds_ : ndarray of shape (2,)
+        estimate: the moments themselves are estimated, and the direction was fitted to them. With
+        ``moment_error`` it holds for all moments that are no farther off. Of three classes or more
+        it is that of all rows together, :math:`1 - \sum_k (1 - \Omega_k)` or 0, in the shares of
+        the training data: a class of its own may do worse.
+    class_bounds_ : ndarray of shape (n_classes,)
         Worst-case accuracy of each class; they differ only with ``costs`` or ``required_bound``.
+        Of three classes or more :math:`\Omega_k`, how often in the worst case class k is told
+        from the others, and the others from it.
     held_out_bound_ : float
         The same from moments of scores of rows that were held out, by folds of distinct rows:
-        the smaller of the two classes' bounds. NaN where ``cv`` is None or rows are too few.
-    coef_ : ndarray of shape (1, n_features)
-        Direction a; only with the linear kernel.
-    intercept_ : ndarray of shape (1,)
+        the smaller of the two classes' bounds, or that of all rows together. It knows nothing of
+        ``moment_error``. NaN where ``cv`` is None or rows are too few.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Direction a; only with the linear kernel. Those of several classes have been divided by the
+        standard deviations along them, so that scores compare.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
         The threshold, -b.
-    dual_coef_ : ndarray of shape (1, n_samples)
+    dual_coef_ : ndarray of shape (1, n_samples) or (n_classes, n_samples)
         Coefficients of the training rows' kernel functions; only with other kernels.
     kkt_residual_ : float
-        What is left of the optimality condition, relative: the certificate of the direction.
-    cost_matrix_ : ndarray of shape (2, 2)
+        What is left of the optimality condition, relative: the certificate of the direction, of
+        several directions the worst.
+    cost_matrix_ : ndarray of shape (n_classes, n_classes)
         ``cost[true, predicted]``.
     n_features_in_ : int
         Features seen in fit.
@@ -284,6 +170,8 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
     ----------
     .. [1] Strohmann, T., Grudic, G., Belitski, A. & DeCoste, D. (2004). Sparse greedy minimax
        probability machine classification. NIPS 16.
+    .. [2] Lanckriet, G., El Ghaoui, L., Bhattacharyya, C. & Jordan, M. (2002). A robust minimax
+       approach to classification. Journal of Machine Learning Research 3.
 
     Examples
     --------
@@ -293,11 +181,15 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
     >>> clf = MinimaxProbabilityMachine(random_state=0).fit(X, y)
     >>> bool(clf.score(X, y) > clf.accuracy_bound_ > clf.held_out_bound_)
     True
+
+    A bound that holds for all means within a tenth of a standard deviation is smaller:
+
+    >>> careful = MinimaxProbabilityMachine(moment_error=0.1, random_state=0).fit(X, y)
+    >>> bool(careful.accuracy_bound_ < clf.accuracy_bound_)
+    True
     """
 
     coef_: Floats
-    class_bounds_: Floats
-    cost_matrix_: Floats
     kkt_residual_: float
 
     def __init__(
@@ -310,6 +202,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         covariance_reg: float = 1e-3,
         costs: Any = None,
         required_bound: Any = None,
+        moment_error: Any = None,
         cv: int | None = 3,
         random_state: Any = None,
     ) -> None:
@@ -320,6 +213,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         self.covariance_reg = covariance_reg
         self.costs = costs
         self.required_bound = required_bound
+        self.moment_error = moment_error
         self.cv = cv
         self.random_state = random_state
 
@@ -334,7 +228,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
             other libraries stay where they are under scikit-learn's ``array_api_dispatch``, and so
             do fitted attributes. No blocks: all rows are needed at once. Predictions take them.
         y : array-like of shape (n_samples,)
-            Labels of two classes.
+            Labels of two classes or more.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row in the moments; a row of weight 2 counts as two rows.
 
@@ -348,15 +242,19 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         labelled = open_rows(self, X, y, sample_weight, by_rows=True, **self._accepted())
         check_two_rows_each(labelled)
         self.classes_ = labelled.classes
-        self.cost_matrix_ = cost_matrix(self.costs, labelled.classes, labelled.prior)
+        aim = self._aim(labelled)
         for name in ("coef_", "dual_coef_", "_kernel", "_fit_X"):
             self.__dict__.pop(name, None)
         rows = labelled.all_held
         with own_threads():
             Z, pivots = self._features(rows, labelled.given)
-            solution = self._solve(Z, rows.codes, rows.weight)
-            self.held_out_bound_ = self._held_out(Z, labelled)
-        self._expose(labelled, solution, Z, pivots)
+            solutions = [
+                self._solve(Z, codes, rows.weight, aim)
+                for codes in told_apart(rows.codes, len(labelled.classes))
+            ]
+            self.held_out_bound_ = self._held_out(Z, labelled, aim)
+        self._expose(labelled, solutions, aim)
+        self._expose_functions(labelled, solutions, Z, pivots)
         return self
 
     def _accepted(self) -> dict[str, Any]:
@@ -369,8 +267,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         if check_number("covariance_reg", self.covariance_reg) < 0.0:
             raise ValueError(f"covariance_reg must be >= 0; got {self.covariance_reg!r}.")
         check_folds(self.cv)
-        if self.required_bound is not None and self.costs is not None:
-            raise ValueError("Give costs or required_bound, not both: each of them decides.")
+        self._check_aims()
 
     def _features(self, rows: Rows, given: Array) -> tuple[Array, Array | None]:
         """Rows in coordinates of the function space; for kernels, also the rows that span it."""
@@ -404,8 +301,8 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
             K = xp.tril(K) + xp.tril(K, k=-1).T
         return K
 
-    def _solve(self, Z: Array, codes: Array, weight: Array) -> _Solved:
-        """Best direction and threshold; codes and weights are where Z is."""
+    def _solve(self, Z: Array, codes: Array, weight: Array, aim: Aim) -> _Solved:
+        """Best direction and threshold of two classes; codes and weights are where Z is."""
         xp, parts = array_namespace(weight), []
         for code in (0, 1):
             own = xp.nonzero(codes == code)[0]
@@ -413,80 +310,34 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         apart = difference(*parts[1], *parts[0])
         means, roots = zip(*parts, strict=True)
         ridge = self._ridge(*(xp.sum(root**2, axis=0) for root in roots))
-        if self.covariance_reg > 0.0:
-            roots = tuple(_with_ridge(root, ridge) for root in roots)
+        shares = [self.covariance_reg + rho for rho in aim.loose]
+        roots = tuple(
+            _with_ridge(root, share * ridge) if share > 0.0 else root
+            for root, share in zip(roots, shares, strict=True)
+        )
         if not is_numpy_array(apart) and apart.shape[0] <= _DECOMPOSED_HERE:
             apart, roots = as_numpy(apart), tuple(as_numpy(root) for root in roots)
         frontier = Frontier(apart, *roots)
         masses = np.array([float(xp.sum(xp.where(codes == k, weight, 0.0))) for k in (0, 1)])
-        direction = frontier.at(self._ratio(frontier, masses / masses.sum()))
+        direction = frontier.at(aim.ratio(frontier, masses / masses.sum()))
+        bounds = aim.bounds(direction.kappas)
+        if aim.required is not None and aim.missed(bounds):
+            raise ValueError(
+                f"required_bound={aim.required.given!r} cannot be met: no direction bounds that "
+                f"class by more than {bounds[aim.required.place]:.4g}."
+            )
         direction = replace(direction, coef=moved(direction.coef, weight))
         return _Solved(direction, float(direction.coef @ means[1]) - direction.reach)
 
     def _ridge(self, variance_y: Array, variance_x: Array) -> Array:
+        """What a share of 1 adds to both covariances' diagonals."""
         mean = 0.5 * (variance_y + variance_x)
         if self.kernel != "linear":
             xp = array_namespace(mean)
             mean = xp.zeros_like(mean) + xp.sum(mean)
-        return self.covariance_reg * mean
+        return mean
 
-    def _ratio(self, frontier: Frontier, prior: Array) -> float:
-        """kappa_x / kappa_y, where on the frontier to be."""
-        if self.required_bound is not None:
-            return self._ratio_required(frontier)
-        if self.costs is None or frontier.separable:
-            return 1.0
-        extra = self.cost_matrix_[[0, 1], [1, 0]] - np.diagonal(self.cost_matrix_)
-        if np.any(extra < 0.0) or not np.any(extra > 0.0):
-            raise ValueError(
-                "costs must make errors dearer than right decisions; got "
-                f"{self.cost_matrix_.tolist()}."
-            )
-        price = prior * (extra / np.max(extra))
-
-        def cost(log_ratio: float) -> float:
-            kappas = frontier.kappas(float(np.exp(log_ratio)))
-            return -float(price @ [bound_of(kappa) for kappa in kappas])
-
-        values = [cost(t) for t in _RATIOS]
-        best = int(np.argmin(values))
-        around = _RATIOS[max(best - 1, 0)], _RATIOS[min(best + 1, _RATIOS.size - 1)]
-        return float(np.exp(minimize_scalar(cost, bounds=around, method="bounded").x))
-
-    def _ratio_required(self, frontier: Frontier) -> float:
-        place, asked = self._required()
-        kappa = np.sqrt(asked / (1.0 - asked))
-
-        def excess(log_ratio: float) -> float:
-            return frontier.kappas(float(np.exp(log_ratio)))[place] - kappa
-
-        # the bound of class x rises with the ratio, that of class y falls
-        weakest, strongest = (-40.0, 40.0) if place == 1 else (40.0, -40.0)
-        if frontier.separable or excess(weakest) >= 0.0:
-            return float(np.exp(weakest)) if not frontier.separable else 1.0
-        if excess(strongest) < 0.0:
-            most = bound_of(frontier.kappas(float(np.exp(strongest)))[place])
-            raise ValueError(
-                f"required_bound={self.required_bound!r} cannot be met: no direction bounds that "
-                f"class by more than {most:.4g}."
-            )
-        root = brentq(excess, min(weakest, strongest), max(weakest, strongest), xtol=1e-12)
-        return float(np.exp(root))
-
-    def _required(self) -> tuple[int, float]:
-        """Place of the class with a required bound, and the bound."""
-        given, known = self.required_bound, self.classes_.tolist()
-        if not (isinstance(given, Mapping) and len(given) == 1 and next(iter(given)) in known):
-            raise ValueError(
-                f"required_bound must be a mapping of one of the classes {known} to a number; got "
-                f"{given!r}."
-            )
-        label, value = next(iter(given.items()))
-        if not 0.0 < check_number("required_bound", value) < 1.0:
-            raise ValueError(f"required_bound must be between 0 and 1; got {value!r}.")
-        return known.index(label), float(value)
-
-    def _held_out(self, Z: Array, labelled: Labelled) -> float:
+    def _held_out(self, Z: Array, labelled: Labelled, aim: Aim) -> float:
         rows = labelled.all_held
         # rows of a kernel matrix have no values of their own to tell copies by
         known = None if self.kernel == "precomputed" else rows.X
@@ -497,45 +348,56 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         ]
         if not folds:
             return float("nan")
-        codes, weight, xp = rows.codes, rows.weight, array_namespace(rows.codes)
-        scores = [
-            self._solve(rows_of(Z, train), xp.take(codes, train), xp.take(weight, train)).scores(
-                rows_of(Z, out)
-            )
-            for train, out in folds
-        ]
-        out = xp.concat([out for _, out in folds])
-        return min(score_bounds(xp.concat(scores), xp.take(codes, out), xp.take(weight, out)))
+        weight, xp = rows.weight, array_namespace(rows.codes)
+        out, bounds = xp.concat([out for _, out in folds]), []
+        for codes in told_apart(rows.codes, len(labelled.classes)):
+            scores = []
+            for train, own in folds:
+                part = rows_of(Z, train), xp.take(codes, train), xp.take(weight, train)
+                scores.append(self._solve(*part, aim).scores(rows_of(Z, own)))
+            taken = xp.take(codes, out), xp.take(weight, out)
+            bounds.append(min(score_bounds(xp.concat(scores), *taken)))
+        return joint_bound(bounds)
 
-    def _expose(
-        self, labelled: Labelled, solution: _Solved, Z: Array, pivots: Array | None
-    ) -> None:
-        direction, like = solution.direction, labelled.like
-        if not max(direction.kappas) > 0.0:
+    def _expose(self, labelled: Labelled, solutions: list[_Solved], aim: Aim) -> None:
+        """Set what was found but the functions themselves."""
+        directions, like = [solution.direction for solution in solutions], labelled.like
+        if not any(max(direction.kappas) > 0.0 for direction in directions):
             warnings.warn(
                 "The classes have the same mean: no direction tells them apart; the bound is 0.",
                 UserWarning,
                 stacklevel=4,
             )
-        self.class_bounds_ = moved(np.array(direction.bounds), like)
-        self.accuracy_bound_ = float(min(direction.bounds))
-        self.kkt_residual_ = direction.residual
-        s_y, s_x = direction.deviations
-        self._spread = (direction.reach, float(s_y), float(s_x))
+        pairs = [aim.bounds(direction.kappas) for direction in directions]
+        bounds = list(pairs[0]) if len(pairs) == 1 else [min(pair) for pair in pairs]
+        self.class_bounds_ = moved(np.array(bounds), like)
+        self.accuracy_bound_ = min(pairs[0]) if len(pairs) == 1 else joint_bound(bounds)
+        self.kkt_residual_ = max(direction.residual for direction in directions)
+        s_y, s_x = directions[0].deviations
+        self._spread = (directions[0].reach, float(s_y), float(s_x), *aim.errors)
         self._class_shares = (float(labelled.prior[0]), float(labelled.prior[1]))
-        self.intercept_ = moved(np.array([-solution.threshold]), like)
         self.cost_matrix_ = moved(self.cost_matrix_, like)
         if labelled.classes.dtype.kind in "biuf":
             self.classes_ = moved(labelled.classes, like)
+
+    def _expose_functions(
+        self, labelled: Labelled, solutions: list[_Solved], Z: Array, pivots: Array | None
+    ) -> None:
+        like, n_classes = labelled.like, len(labelled.classes)
+        factors = [in_deviations(s.direction.deviations, n_classes) for s in solutions]
+        thresholds = [f * s.threshold for f, s in zip(factors, solutions, strict=True)]
+        self.intercept_ = moved(-np.array(thresholds), like)
+        coefs = [f * s.direction.coef for f, s in zip(factors, solutions, strict=True)]
         if pivots is None:
-            self.coef_ = direction.coef[None, :]
+            self.coef_ = array_namespace(coefs[0]).stack(coefs)
             return
         # f has the values Z a on all rows; kernel functions of the pivots alone give them all
         numbers, n = as_numpy(labelled.all_held.places()), labelled.given.shape[0]
-        dual_coef = np.zeros((1, n))
-        if np.any(as_numpy(direction.coef)):
-            spanning = rows_of(Z, moved(pivots, like))
-            dual_coef[0, numbers[pivots]] = _duals(spanning, direction.coef)
+        dual_coef = np.zeros((len(coefs), n))
+        spanning = rows_of(Z, moved(pivots, like))
+        for own, coef in zip(dual_coef, coefs, strict=True):
+            if np.any(as_numpy(coef)):
+                own[numbers[pivots]] = _duals(spanning, coef)
         self.dual_coef_ = moved(dual_coef, like)
         precomputed = self.kernel == "precomputed"
         self._fit_X = moved(np.arange(n), like) if precomputed else labelled.given
@@ -547,12 +409,12 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
 
     def _scores(self, X: Array) -> Array:
         if "coef_" in vars(self):
-            return products(X, self.coef_[0, :]) + self.intercept_[0]
+            return as_scores(products(X, self.coef_) + self.intercept_)
         if sp.issparse(X):
             X = X.tocsr()
         right = self._fit_X if self.kernel == "precomputed" else self._kernel.right(self._fit_X)
         with own_threads():
-            return self._kernel.product(X, right, self.dual_coef_.T)[:, 0] + self.intercept_[0]
+            return as_scores(self._kernel.product(X, right, self.dual_coef_.T) + self.intercept_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -9,7 +9,6 @@ _OWN = (
     "grayzone.estimators.import_vector_cv.ImportVectorMachineCV",
     "grayzone.estimators.minimax.MinimaxProbabilityMachine",
     "grayzone.estimators.rate_limit.RateLimitClassifier",
-    "grayzone.estimators.sparse_minimax.Family",
     "grayzone.estimators.sparse_minimax.SparseMinimaxProbabilityMachine",
     "grayzone.estimators.table_features.ScaledFeatures",
     "grayzone.estimators.table_features.TableColumns",
@@ -21,6 +20,7 @@ _OWN = (
     "grayzone.estimators.truncated_cv.TruncatedLogisticRegressionCV",
     "grayzone.metrics.scorer.CostScorer",
     "grayzone.numerics.kernels.Kernel",
+    "grayzone.solvers.minimax.basis.Family",
     "grayzone.solvers.policy.online.OnlinePolicy",
     # what fills gaps in an ensemble, and splits that searches are given, which skops does not know
     "numpy.dtype",

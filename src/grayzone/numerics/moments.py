@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 from array_api_compat import array_namespace, device, is_numpy_array, is_torch_array
 from scipy.linalg import qr
@@ -47,6 +48,37 @@ def mean_and_root(X: Array, weight: Array) -> tuple[Array, Array]:
     # what rounding makes of a constant column is no variance
     constant = xp.linalg.vector_norm(root, axis=0) <= ROUNDING * xp.abs(mean)
     return mean, xp.where(constant, xp.zeros_like(root), root)
+
+
+def column_variances(X: Array, share: Array) -> Array:
+    """Variance (d,) of each column of NumPy or sparse rows, whose shares have the sum 1.
+
+    About the mean, so that nothing cancels; what rounding makes of a constant column is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scipy.sparse as sp
+    >>> from grayzone.numerics.moments import column_variances
+    >>> column_variances(sp.csr_array([[0.0, 1.0], [4.0, 1.0]]), np.array([0.5, 0.5]))
+    array([4., 0.])
+    """
+    mean = np.asarray(X.T @ share)
+    if sp.issparse(X):
+        entries = sp.csc_array(X)
+        entries.sum_duplicates()
+        column = np.repeat(np.arange(X.shape[1]), np.diff(entries.indptr))
+        own = share[entries.indices]
+        stored = np.bincount(column, own, minlength=X.shape[1])
+        square = own * (entries.data - mean[column]) ** 2
+        # the zeros that are not stored are as far off as the mean is; rounding is no zero
+        some = np.diff(entries.indptr) < X.shape[0]
+        rest = np.where(some, np.maximum(1.0 - stored, 0.0), 0.0) * mean**2
+        variances = np.bincount(column, square, minlength=X.shape[1]) + rest
+    else:
+        variances = share @ (X - mean) ** 2
+    variances[variances <= (ROUNDING * mean) ** 2] = 0.0
+    return variances
 
 
 def triangle(A: Array) -> Array:

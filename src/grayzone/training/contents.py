@@ -29,7 +29,6 @@ Node = dict[str, Any]
 _OURS = {
     "estimators.decision_ensemble.DecisionEnsembleClassifier",
     "estimators.import_vector_cv.ImportVectorMachineCV",
-    "estimators.sparse_minimax.Family",
     "estimators.sparse_minimax.SparseMinimaxProbabilityMachine",
     "estimators.table_features.ScaledFeatures",
     "estimators.table_features.TableColumns",
@@ -39,6 +38,7 @@ _OURS = {
     "estimators.truncated.TruncatedLogisticRegression",
     "estimators.truncated_cv.TruncatedLogisticRegressionCV",
     "numerics.kernels.Kernel",
+    "solvers.minimax.basis.Family",
 }
 _SKLEARN = {
     "calibration.CalibratedClassifierCV",

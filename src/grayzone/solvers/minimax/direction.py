@@ -17,6 +17,7 @@ simultaneous diagonalisation of both covariances leaves a concave function of on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any
@@ -58,17 +59,21 @@ class Direction:
 
         A class without variance is on its side of the threshold, not on it.
         """
-        kappa = self.kappas[1]
-        if not np.isfinite(kappa):
-            return 0.5
-        if not max(self.kappas) > 0.0:
-            return 0.0
-        return min(max(kappa * self.deviations[1], _ASIDE), 1.0 - _ASIDE)
+        return reach_of(self.kappas, self.deviations[1])
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Worst-case accuracies of the classes y and x."""
+        """Worst-case accuracies of the classes y and x, where their moments are right."""
         return bound_of(self.kappas[0]), bound_of(self.kappas[1])
+
+
+def reach_of(kappas: tuple[float, float], deviation: float) -> float:
+    """Distance of the threshold from the mean of class x, that of the means being 1."""
+    if not np.isfinite(kappas[1]):
+        return 0.5
+    if not max(kappas) > 0.0:
+        return 0.0
+    return min(max(kappas[1] * deviation, _ASIDE), 1.0 - _ASIDE)
 
 
 def bound_of(kappa: float) -> float:
@@ -83,6 +88,24 @@ def bound_of(kappa: float) -> float:
     if kappa <= 0.0:
         return 0.0
     return kappa**2 / (1.0 + kappa**2) if kappa < 1.0 else 1.0 / (1.0 + (1.0 / kappa) ** 2)
+
+
+def joint_bound(bounds: Sequence[float]) -> float:
+    r"""Bound of the share of rows that all of several machines are right about.
+
+    A row is lost where one machine at least is wrong; whatever else the events have to do with each
+    other, that has a probability of at most the sum of theirs (Boole's inequality):
+    :math:`1 - \sum_k (1 - \Omega_k)`, and no less than 0; that of one machine is its own.
+
+    Examples
+    --------
+    >>> from grayzone.solvers.minimax.direction import joint_bound
+    >>> joint_bound([0.875, 0.9375]), joint_bound([0.5, 0.25, 0.5])
+    (0.8125, 0.0)
+    """
+    if len(bounds) == 1:
+        return float(bounds[0])
+    return max(0.0, 1.0 - sum(1.0 - bound for bound in bounds))
 
 
 class Frontier:

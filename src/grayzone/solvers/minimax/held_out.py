@@ -96,6 +96,7 @@ def _folds_that_fit(codes: Array, asked: int) -> int:
 
 def _given_folds(cv: Any, labelled: Labelled, codes: Array) -> list[tuple[Array, Array]]:
     X, numbers = labelled.given, as_numpy(labelled.all_held.places())
+    n_classes = len(labelled.classes)
     place = np.full(X.shape[0], -1)
     place[numbers] = np.arange(numbers.size)
     y = np.zeros(X.shape[0], dtype=np.int64)
@@ -103,10 +104,10 @@ def _given_folds(cv: Any, labelled: Labelled, codes: Array) -> list[tuple[Array,
     folds = []
     for train, out in check_cv(cv, y, classifier=True).split(X, y):
         pair = place[train][place[train] >= 0], place[out][place[out] >= 0]
-        if np.bincount(codes[pair[0]], minlength=2).min() < 2:
+        if np.bincount(codes[pair[0]], minlength=n_classes).min() < 2:
             raise ValueError("A fold of cv leaves less than two training rows of a class.")
         folds.append(pair)
     seen = codes[np.concatenate([out for _, out in folds])] if folds else codes[:0]
-    if np.bincount(seen, minlength=2).min() < 1:
-        raise ValueError("cv must hold out rows of both classes; a bound is that of both.")
+    if np.bincount(seen, minlength=n_classes).min() < 1:
+        raise ValueError("cv must hold out rows of every class; a bound is that of all.")
     return folds

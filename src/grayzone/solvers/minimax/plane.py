@@ -30,6 +30,42 @@ class Plane(NamedTuple):
         """What is minimised, s_x + s_y."""
         return self.s_x + self.s_y
 
+    def m_at(self, ratio: float) -> float:
+        """What is minimised where kappa_x is to be that many times kappa_y."""
+        return ratio * self.s_x + self.s_y
+
+    def kappas(self, ratio: float) -> Pair:
+        """What the classes y and x are bounded by, of that ratio."""
+        m = self.m_at(ratio)
+        return (1.0 / m, ratio / m) if m > 0.0 else (inf, inf)
+
+
+class PlaneMoments(NamedTuple):
+    """Moments of two classes in two features, or in the second one of them alone.
+
+    ``difference`` is that of the means, x minus y; ``x`` and ``y`` are the covariances.
+    """
+
+    difference: Pair
+    x: Covariance
+    y: Covariance
+    alone: bool = False
+
+    @property
+    def separable(self) -> bool:
+        """Whether neither class varies along the best direction: all ratios are as good."""
+        return self.at().m == 0.0
+
+    def at(self, ratio: float = 1.0) -> Plane:
+        """Best direction with kappa_x = ratio * kappa_y; NOWHERE where the means are the same."""
+        if self.alone:
+            return best_of_line(self.difference[1], self.x[2], self.y[2])
+        return best_of_plane(self.difference, self.x, self.y, ratio)
+
+    def kappas(self, ratio: float) -> Pair:
+        """What the classes y and x are bounded by along it."""
+        return self.at(ratio).kappas(ratio)
+
 
 NOWHERE = Plane(0.0, 0.0, inf, inf)
 
@@ -42,8 +78,10 @@ def best_of_line(difference: float, variance_x: float, variance_y: float) -> Pla
     return Plane(0.0, a, abs(a) * sqrt(variance_x), abs(a) * sqrt(variance_y))
 
 
-def best_of_plane(difference: Pair, x: Covariance, y: Covariance) -> Plane:
+def best_of_plane(difference: Pair, x: Covariance, y: Covariance, ratio: float = 1.0) -> Plane:
     """Direction of two features that minimises the sum of the standard deviations.
+
+    That of class x counts ``ratio`` times.
 
     Examples
     --------
@@ -60,7 +98,7 @@ def best_of_plane(difference: Pair, x: Covariance, y: Covariance) -> Plane:
         return NOWHERE
     p, n = (d1 / square, d2 / square), (-d2 / square, d1 / square)
     arms = [_arm(_scaled(c, q1, q2), p, n, square) for c in (x, y)]
-    t = _crossing(*arms)
+    t = _crossing(arms[0].times(ratio), arms[1])
     s_x, s_y = (arm.deviation(t) for arm in arms)
     return Plane((p[0] + t * n[0]) / q1, (p[1] + t * n[1]) / q2, s_x, s_y)
 
@@ -79,6 +117,9 @@ class _Arm(NamedTuple):
 
     def deviation(self, t: float) -> float:
         return self.s * sqrt((t - self.u) ** 2 + self.v) if self.s > 0.0 else self.constant
+
+    def times(self, factor: float) -> _Arm:
+        return self._replace(s=factor * self.s, constant=factor * self.constant)
 
     def slope(self, t: float) -> tuple[float, float]:
         """First and second derivative; 0 at the kink of an arm without v."""

@@ -7,6 +7,8 @@ in the worst case minimises
 
 .. math:: c_y \, e(t / \sigma_y) + c_x \, e((1 - t) / \sigma_x),
 
+(:math:`\kappa` less what the means may be off, and nothing below 0, where that is known),
+
 with c what an error costs times how often it can happen. It depends on :math:`c_x / c_y` alone, and
 falls as that grows: the points :math:`(e_y, e_x)` of all thresholds have a lower convex hull, whose
 slopes say where the minimum is for each ratio, and a golden section finds it there.
@@ -25,10 +27,17 @@ _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 _LEAST = 1e-150  # a standard deviation whose square is a double
 
 
-def cheapest_cuts(price_y: Floats, price_x: Floats, s_y: float, s_x: float) -> Floats:
+def cheapest_cuts(
+    price_y: Floats,
+    price_x: Floats,
+    s_y: float,
+    s_x: float,
+    off_y: float = 0.0,
+    off_x: float = 0.0,
+) -> Floats:
     """Return the cheapest thresholds in the worst case, from 0, the mean of y, to 1, that of x.
 
-    Prices are positive.
+    Prices are positive; the means may be off by so many standard deviations.
 
     Examples
     --------
@@ -40,16 +49,24 @@ def cheapest_cuts(price_y: Floats, price_x: Floats, s_y: float, s_x: float) -> F
     logs, back = np.unique(np.log(price_x) - np.log(price_y), return_inverse=True)
     s_y, s_x = max(s_y, _LEAST), max(s_x, _LEAST)
     t = np.linspace(0.0, 1.0, _STEPS + 1)
-    corners = _lower_hull(_wrong(t / s_y), _wrong((1.0 - t) / s_x))
-    e_y, e_x = _wrong(t[corners] / s_y), _wrong((1.0 - t[corners]) / s_x)
+
+    def wrong_y(cut: Floats) -> Floats:
+        return _wrong(cut / s_y - off_y)
+
+    def wrong_x(cut: Floats) -> Floats:
+        return _wrong((1.0 - cut) / s_x - off_x)
+
+    corners = _lower_hull(wrong_y(t), wrong_x(t))
+    e_y, e_x = wrong_y(t[corners]), wrong_x(t[corners])
     # a corner is best from the ratio on at which the next one towards x ceases to be
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         turns = np.log(e_y[:-1] - e_y[1:]) - np.log(e_x[1:] - e_x[:-1])
+    turns = np.nan_to_num(turns, nan=0.0, posinf=np.inf, neginf=-np.inf)  # nothing is bounded
     middle = t[corners[np.searchsorted(-turns, -logs, side="left")]]
     share = 1.0 / (1.0 + np.exp(-np.clip(logs, -700.0, 700.0)))  # of x in both prices
 
     def cost(cut: Floats) -> Floats:
-        return (1.0 - share) * _wrong(cut / s_y) + share * _wrong((1.0 - cut) / s_x)
+        return (1.0 - share) * wrong_y(cut) + share * wrong_x(cut)
 
     low, high = np.maximum(middle - 1.0 / _STEPS, 0.0), np.minimum(middle + 1.0 / _STEPS, 1.0)
     for _ in range(_SECTIONS):
@@ -63,7 +80,7 @@ def cheapest_cuts(price_y: Floats, price_x: Floats, s_y: float, s_x: float) -> F
 def _wrong(kappa: Floats) -> Floats:
     """Largest share of a class that is beyond so many standard deviations from its mean."""
     with np.errstate(over="ignore"):
-        return 1.0 / (1.0 + kappa**2)
+        return 1.0 / (1.0 + np.maximum(kappa, 0.0) ** 2)
 
 
 def _lower_hull(e_y: Floats, e_x: Floats) -> NDArray[np.intp]:

@@ -259,6 +259,10 @@ def _square(model: Any, scores: Array) -> float:
     """Return the squared norm of the fitted function."""
     if "coef_" in vars(model):
         return float(np.sum(taken(model.coef_).astype(np.float64) ** 2))
+    if getattr(model, "move_points", False):  # the function at points that are no rows
+        centres = taken(model.import_vectors_).astype(np.float64)
+        values = _as_fitted(model, model.decision_function(centres)).reshape(len(centres), -1)
+        return float(np.sum(taken(model.dual_coef_).T * (values - taken(model.intercept_))))
     places = taken(model.support_ if hasattr(model, "support_") else model.import_points_)
     values = scores.reshape(len(scores), -1)[places] - taken(model.intercept_)
     return float(np.sum(taken(model.dual_coef_).T * values))

@@ -38,6 +38,9 @@ MODELS = {
     "truncated, kernel": grayzone.TruncatedLogisticRegression(kernel="rbf"),
     "truncated, active set": grayzone.TruncatedLogisticRegression(solver="active-set"),
     "truncated, search": grayzone.TruncatedLogisticRegressionCV(Cs=[1.0, 10.0], cv=FOLDS),
+    "truncated, search, its threshold moved": grayzone.TruncatedLogisticRegressionCV(
+        Cs=[1.0, 10.0], cv=FOLDS, tune_threshold=True
+    ),
     "truncated, search by costs": grayzone.TruncatedLogisticRegressionCV(
         Cs=[1.0, 10.0], cv=FOLDS, scoring=make_cost_scorer({0: 1.0, 1: 4.0})
     ),

@@ -384,7 +384,10 @@ class TruncatedLogisticRegressionCV(
         deciding = Deciding.of(yardstick, [test for _, test in folds[: len(tried)]])
         if self.tune_threshold:
             deciding = deciding.with_cuts()
-        rows, ranges = deciding.rows, [range_of(grid.caps(zone, labelled)) for zone in range(len(grid.zones))]
+        rows, ranges = (
+            deciding.rows,
+            [range_of(grid.caps(zone, labelled)) for zone in range(len(grid.zones))],
+        )
         before = _held_out(path[: len(tried)], (0, best))
         paid = deciding.paid(before)
         pair = _cheapest(deciding, tried, widths, ranges)

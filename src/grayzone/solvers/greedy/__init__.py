@@ -3,5 +3,6 @@
 from grayzone.solvers.greedy.criterion import Criterion
 from grayzone.solvers.greedy.growth import Growth, Model, Rules
 from grayzone.solvers.greedy.held_out import Watch
+from grayzone.solvers.greedy.moving import move_points
 
-__all__ = ["Criterion", "Growth", "Model", "Rules", "Watch"]
+__all__ = ["Criterion", "Growth", "Model", "Rules", "Watch", "move_points"]

@@ -202,8 +202,8 @@ def _is_interval(value: Any) -> bool:
 def _interval_caps(zone: Mapping[Any, Any], classes: NDArray[Any]) -> Floats:
     r"""Caps :math:`\min(\mathrm{high}_y, 1 - \sum_{k \ne y} \mathrm{low}_k)` of intervals.
 
-    The truncated likelihood knows a set of probabilities by the largest of each class alone; classes
-    that are not named may have any.
+    The truncated likelihood knows a set of probabilities by the largest of each class alone;
+    classes that are not named may have any.
     """
     known = classes.tolist()
     unknown = [label for label in zone if label not in known]

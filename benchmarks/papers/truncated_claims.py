@@ -84,9 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def race(split: Split, n_rows: int, repeats: int) -> dict[str, float]:
     """Return seconds of fits: linear ones to all training rows, those with a kernel to some."""
     few = stratified_rows(split.y_train, n_rows)
-    ours = {"costs": COSTS, "C": 1.0}
-    kernel = {**ours, "kernel": "rbf", "gamma": 0.02}
-    svm = {"C": 1.0, "gamma": 0.02, "class_weight": WEIGHTS, "cache_size": 1000}
+    ours: Record = {"costs": COSTS, "C": 1.0}
+    kernel: Record = {**ours, "kernel": "rbf", "gamma": 0.02}
+    svm: Record = {"C": 1.0, "gamma": 0.02, "class_weight": WEIGHTS, "cache_size": 1000}
     linear: dict[str, Any] = {
         "zone": TruncatedLogisticRegression(zone=ZONE, **ours),
         "no zone": TruncatedLogisticRegression(zone=None, **ours),

@@ -72,7 +72,8 @@ def test_it_is_near_leaving_rows_out():
     sign = np.where(y == 1, 1.0, -1.0)
     model = growth.model()
     on_all = np.logaddexp(0.0, -sign * (K @ model.dual_coef[0] + model.intercept[0])).mean()
-    assert abs(found - out) < 0.5 * (out - on_all)
+    assert on_all < found  # and nearer to the truth than that is
+    assert abs(found - out) < 0.7 * (out - on_all)
 
 
 def test_weights_are_repetitions_and_no_intercept_is_none():

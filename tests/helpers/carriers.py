@@ -101,6 +101,11 @@ ESTIMATORS = {
     "kernel": Case(_Truncated(kernel="rbf")),
     "three classes": Case(_Truncated(), 3),
     "search": Case(TruncatedLogisticRegressionCV(Cs=[0.1, 1.0], zones=(0.5, 1.0), cv=2, tol=1e-14)),
+    "search, its threshold moved": Case(
+        TruncatedLogisticRegressionCV(
+            Cs=[0.1, 1.0], zones=(1.0,), cv=2, tol=1e-14, tune_threshold=True
+        )
+    ),
     "import points": Case(_Points()),
     "import points, three classes": Case(_Points(), 3),
     "import points, held-out rows": Case(

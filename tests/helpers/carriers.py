@@ -107,6 +107,7 @@ ESTIMATORS = {
         )
     ),
     "import points": Case(_Points()),
+    "import points that move": Case(_Points(move_points=True)),
     "import points, three classes": Case(_Points(), 3),
     "import points, held-out rows": Case(
         _Points(early_stopping=True, validation_fraction=0.3, random_state=0), draws=True
@@ -386,6 +387,7 @@ SPARSE = ("CSR", "CSR, single", "CSC")
 # The estimators that need all rows at once, and those that compute with NumPy alone.
 _AT_ONCE = (
     "search",
+    "search, its threshold moved",
     "bound search",
     "bound search, undecided",
     "import point search",
@@ -396,6 +398,7 @@ _AT_ONCE = (
     "decisions",
     "limits of any model",
 )
+_DENSE = ("sparse minimax", "import points that move")
 _NUMPY_ALONE = ("import point search", "sparse minimax", "bounds of any model")
 _AROUND = ("bounds of any model", "decisions", "limits of any model")
 
@@ -408,14 +411,20 @@ def _cells(estimators, carriers, error, match):
 REFUSED = {
     **_cells(_AT_ONCE, STREAMED, ValueError, "{name} takes no blocks of rows; got "),
     **_cells(["kernel"], STREAMED, ValueError, "kernel='rbf' needs all rows at once; blocks are"),
-    **_cells(["sparse minimax"], SPARSE, TypeError, "Sparse data was passed for X, but dense"),
+    **_cells(_DENSE, SPARSE, TypeError, "Sparse data was passed for X, but dense"),
+    **_cells(
+        ["import points that move"],
+        (*STREAMED, *ELSEWHERE),
+        ValueError,
+        "move_points=True needs dense rows that are held by NumPy",
+    ),
     **_cells(_NUMPY_ALONE, ELSEWHERE, TypeError, "{name} computes with NumPy; got "),
 }
 # (estimator, carrier): error of `predict` and the like, by models fitted to NumPy arrays
 REFUSED_IN_PREDICT = {
     **_cells(_AROUND, STREAMED, ValueError, "{name} takes no blocks of rows; got "),
     **_cells(
-        ["sparse minimax"],
+        _DENSE,
         (*SPARSE, "batches of CSR"),
         TypeError,
         "Sparse data was passed for X, but dense",

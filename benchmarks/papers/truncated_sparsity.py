@@ -122,6 +122,8 @@ def draw(
         (line,) = axes.plot(sizes, [share_at(records, zone, n) for n in sizes], "-o", label=name)
         axes.axhline(limit, color=line.get_color(), linestyle=":", linewidth=1.0)
     axes.set(xlabel="rows", ylabel="share of support vectors", xscale="log", ylim=(0, 1.05))
+    axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
+    axes.minorticks_off()
     axes.legend(fontsize=8)
     show_figure(figure, path, "Shares of support vectors, and (dotted) where they go")
 

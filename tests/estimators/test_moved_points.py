@@ -157,3 +157,12 @@ def test_points_of_blocks_stay_rows():
     X, y = data(40)
     with pytest.raises(ValueError, match="needs dense rows that are held by NumPy"):
         machine(move_points=True).fit(from_batches(lambda: iter([(X, y)])))
+
+
+def test_rows_that_are_hardly_apart_stay_where_they_are():
+    X, _ = data(40)
+    # a share of one class that only a point can tell, and steps that lead to nowhere
+    model = machine(move_points=True, gamma=1.0, fit_intercept=False)
+    model.fit(1e-168 * X, X[:, 0] > 1.0)
+    assert np.all(np.isfinite(model.import_vectors_))
+    assert model.objective_ <= model.objective_path_[-1]

@@ -36,6 +36,8 @@ Array = Any
 MOST_MOVES, MOST_FITS = 100, 200
 # Residual power below which a centre is one of the others, as of import points.
 _LEAST_POWER = 1e-8
+# Widths of the kernel that a step may lead to: nothing is there.
+_FARTHEST = 1e6
 
 
 class Moves(NamedTuple):
@@ -118,10 +120,13 @@ class _Descent:
 
     def __call__(self, flat: Array) -> tuple[float, Array]:
         centres = flat.reshape(self.best.centres.shape) / self.scale
-        right = self.kernel.right(centres)
         try:
+            away = np.abs(flat - self.scale * self.best.centres.ravel())
+            if not np.max(away) < _FARTHEST:
+                raise FloatingPointError("a centre is far from all rows")
+            right = self.kernel.right(centres)
             factor = lower_factor(self.kernel.between(self.kernel.flipped(right), right))
-            if np.min(np.diag(factor)) ** 2 < _LEAST_POWER:
+            if not np.min(np.diag(factor)) ** 2 >= _LEAST_POWER:
                 raise FloatingPointError("two centres are one")
             span = Span(KernelColumns(self.kernel, right, keeps=True), factor)
             best = self.best

@@ -15,6 +15,7 @@ of the classes that a way was fitted with.
     python -m benchmarks.papers.truncated_claims
 """
 
+import importlib.util
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -202,8 +203,6 @@ def judge_undersampling(found: Record) -> None:
 
 def ways() -> dict[str, tuple[Callable[[float], Any], Any, float]]:
     """Return models by C, what resamples their rows, and the threshold of their probabilities."""
-    from imblearn.over_sampling import SMOTE, RandomOverSampler
-    from imblearn.under_sampling import RandomUnderSampler
 
     def plain(C: float) -> Any:
         return LogisticRegression(C=C, solver="newton-cholesky")
@@ -226,11 +225,24 @@ def ways() -> dict[str, tuple[Callable[[float], Any], Any, float]]:
         "zone 7.8–10 %": (zoned, None, PI),
         "logistic regression": (plain, None, PI),
         "class weights": (weighted, None, 0.5),
-        "random undersampling": (plain, RandomUnderSampler(random_state=0), 0.5),
-        "random oversampling": (plain, RandomOverSampler(random_state=0), 0.5),
-        "SMOTE": (plain, SMOTE(random_state=0), 0.5),
+        **{name: (plain, sampler, 0.5) for name, sampler in samplers().items()},
         "LDA": (discriminant, None, PI),
         "SVM, costs in the loss": (svm, None, np.nan),
+    }
+
+
+def samplers() -> dict[str, Any]:
+    """Return ways to resample; none, with a word, where imbalanced-learn is not installed."""
+    if importlib.util.find_spec("imblearn") is None:
+        say("imbalanced-learn is not installed and left out (the `bench` extra installs it)")
+        return {}
+    from imblearn.over_sampling import SMOTE, RandomOverSampler
+    from imblearn.under_sampling import RandomUnderSampler
+
+    return {
+        "random undersampling": RandomUnderSampler(random_state=0),
+        "random oversampling": RandomOverSampler(random_state=0),
+        "SMOTE": SMOTE(random_state=0),
     }
 
 
@@ -287,19 +299,25 @@ def judge_resampling(records: Sequence[Record]) -> None:
         rows,
     )
     zone = means["zone 7.8–10 %"]
-    rivals = {k: means[k] for k in ("random undersampling", "random oversampling", "SMOTE")}
-    verdict(
-        "§1, §6: a zone is better than resampling",
-        graded([zone < loss for loss in rivals.values()]),
-        f"loss {zone:.2f}e-2; "
-        + ", ".join(f"{k} {v:.2f}" for k, v in rivals.items())
-        + f"; class weights {means['class weights']:.2f}",
-    )
+    rivals = {name: means[name] for name in samplers()}
+    if rivals:
+        judge_rivals(zone, rivals, means["class weights"])
     verdict(
         "French report, §3.1: logistic regression is more general than LDA",
         graded([means["logistic regression"] < means["LDA"]]),
         f"loss {means['logistic regression']:.2f}e-2 beside {means['LDA']:.2f}e-2 of LDA, features"
         " being 44 indicators and 10 numbers, no Gaussian mixture",
+    )
+
+
+def judge_rivals(zone: float, rivals: dict[str, float], weighted: float) -> None:
+    """Say whether the zone is better than resampling."""
+    verdict(
+        "§1, §6: a zone is better than resampling",
+        graded([zone < loss for loss in rivals.values()]),
+        f"loss {zone:.2f}e-2; "
+        + ", ".join(f"{name} {loss:.2f}" for name, loss in rivals.items())
+        + f"; class weights {weighted:.2f}",
     )
 
 

@@ -27,7 +27,7 @@ from grayzone.metrics import expected_cost
 CS = (0.01, 0.1, 1.0, 10.0)
 TABLES = ("german_credit_numeric", "statlog_heart", "pima_diabetes", "spambase", "ionosphere")
 COSTS = {0: 1.0, 1: 5.0}
-SPLITS, QUICK_SPLITS, ROWS = 20, 2, 2_000
+SPLITS, QUICK_SPLITS, ROWS = 10, 2, 2_000
 ERRORS = 1.5
 WAYS = ("costs", "moved", "moved if it pays")
 

@@ -155,13 +155,13 @@ def test_the_gate_compares_moved_thresholds():
 def test_it_survives_copies_refits_and_repeated_folds():
     X, y = data()
     repeated = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
-    model = search(tune_threshold=True, cv=repeated).fit(X, y)
+    model = search(tune_threshold=True, cv=repeated, Cs=[1.0], zones=(1.0,)).fit(X, y)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     model.set_params(tune_threshold=False, cv=FOLDS).fit(X, y)
     assert not hasattr(model, "threshold_tuning_")
     assert model.threshold_ == pytest.approx(0.2)
-    chosen = search(tune_threshold=True, refit=False).fit(X, y)
+    chosen = search(tune_threshold=True, refit=False, Cs=[1.0], zones=(1.0,)).fit(X, y)
     assert not hasattr(chosen, "threshold_")
     assert 0.0 < chosen.threshold_tuning_["threshold"] < 1.0
 

@@ -124,7 +124,7 @@ def draw(
     axes.set(xlabel="rows", ylabel="share of support vectors", xscale="log", ylim=(0, 1.05))
     axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
     axes.minorticks_off()
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="lower left")
     show_figure(figure, path, "Shares of support vectors, and (dotted) where they go")
 
 

@@ -263,8 +263,6 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
         model._specify(labelled)  # checks the kernel, before it is split
         rows = FoldedRows(X, y, weight, self.kernel == "precomputed")
         rng = check_random_state(self.random_state)
-        if scorer is None:
-            self._check_formula(labelled)
         folds = rows.folds(self._splits(labelled, rng))
         start = partial(_start, seed=int(rng.randint(2**31 - 1)), share=1.0 / (len(folds) + 1))
         walks = on_folds(self, partial(_walk_fold, self._model(), Cs, scorer, rows, start), folds)
@@ -294,6 +292,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
 
     def _splits(self, labelled: Labelled, rng: np.random.RandomState) -> Any:
         if self._by_formula():
+            self._check_formula(labelled)
             everyone = np.arange(labelled.source.like().shape[0])
             return [(everyone, everyone)]
         if self.cv is not None:

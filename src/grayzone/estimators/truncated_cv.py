@@ -340,9 +340,7 @@ class TruncatedLogisticRegressionCV(
         if self.kernel == "precomputed":  # before it is split
             check_kernel_matrix(labelled.source.like())
         data = FoldedRows.of(labelled, self.kernel == "precomputed")
-        folds = data.folds(self.cv)
-        if self.tune_threshold:
-            check_tuning(self, labelled, len(folds))
+        folds = self._folds(data, labelled)
         if scorer is None:
             choice = self._behind_the_gate(grid, data, folds, labelled)
         else:
@@ -351,6 +349,13 @@ class TruncatedLogisticRegressionCV(
         self._tell_unless_converged(choice, last)
         self._tell_if_constant(choice, last)
         return self
+
+    def _folds(self, data: FoldedRows, labelled: Labelled) -> list[Fold]:
+        """Return the folds, by which a threshold can be moved if it is to be."""
+        folds = data.folds(self.cv)
+        if self.tune_threshold:
+            check_tuning(self, labelled, len(folds))
+        return folds
 
     def _best_of_all(
         self, grid: Grid, judge: Judge, data: FoldedRows, folds: list[Fold], labelled: Labelled

@@ -26,6 +26,7 @@ LIBRARIES = (
     "liblinear-official",
     "fastrvm",
     "empulse",
+    "imbalanced-learn",
     "mapie",
 )
 

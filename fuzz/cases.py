@@ -196,16 +196,22 @@ _OPTIONAL: dict[str, dict[str, Drawn]] = {
         **_IMPORT,
         "early_stopping": st.booleans(),
         "validation_fraction": _SHARE,
+        "move_points": _SOMETIMES,
     },
     "TightBoundLogisticRegression": _BOUNDS,
     "MinimaxProbabilityMachine": _MINIMAX,
     "SparseMinimaxProbabilityMachine": _SPARSE_MINIMAX,
     "TruncatedLogisticRegressionCV": {
         name: values
-        for name, values in {**_TRUNCATED, **_GRID}.items()
+        for name, values in {**_TRUNCATED, **_GRID, "tune_threshold": _SOMETIMES}.items()
         if name not in ("zone", "warm_start")
     },
-    "ImportVectorMachineCV": {**_IMPORT, **_GRID, "validation_fraction": _SHARE},
+    "ImportVectorMachineCV": {
+        **_IMPORT,
+        **_GRID,
+        "scoring": _one_of(None, "neg_log_loss", "accuracy", "gacv"),
+        "validation_fraction": _SHARE,
+    },
     "TightBoundLogisticRegressionCV": _BOUNDS_CV,
     "TightBoundClassifier": _TIGHT,
     "BayesDecisionClassifier": _BAYES,

@@ -259,6 +259,9 @@ def _square(model: Any, scores: Array) -> float:
     """Return the squared norm of the fitted function."""
     if "coef_" in vars(model):
         return float(np.sum(taken(model.coef_).astype(np.float64) ** 2))
+    if getattr(model, "move_points", False):  # points are no rows
+        centres, a = taken(model.import_vectors_).astype(np.float64), taken(model.dual_coef_)
+        return float(np.sum((a @ model._kernel(centres, centres)) * a))
     places = taken(model.support_ if hasattr(model, "support_") else model.import_points_)
     values = scores.reshape(len(scores), -1)[places] - taken(model.intercept_)
     return float(np.sum(taken(model.dual_coef_).T * values))
@@ -327,7 +330,13 @@ def _cheapest(trial: Trial, proba: Array, decided: Array | None) -> None:
         return
     model, n = trial.model, len(proba)
     costs = taken(model.cost_matrix_)
-    _cheapest_by(trial, proba, decided, np.broadcast_to(costs, (n, *costs.shape)))
+    if hasattr(model, "threshold_tuning_"):
+        away = proba[:, 1] - model.threshold_
+        reached = decided == taken(model.classes_)[1]
+        if np.any((away >= 0.0) != reached, where=np.abs(away) > 1e-6):
+            trial.broken("other threshold", "predict", "Decisions are not by threshold_.")
+    else:
+        _cheapest_by(trial, proba, decided, np.broadcast_to(costs, (n, *costs.shape)))
     if trial.costs is None:
         return
     decided = trial.predicted("predict", trial.rows.X, trial.costs)

@@ -21,6 +21,7 @@ from grayzone import (
 )
 from grayzone.decision import bayes_decision, cost_matrix
 from grayzone.estimators._gate import Yardstick, least, of_all_rows
+from grayzone.estimators._moved_cut import ANYWHERE, Deciding
 from grayzone.estimators.truncated_cv import _cheapest
 
 CS = [0.01, 0.1, 1.0, 10.0]
@@ -148,10 +149,11 @@ def test_ties_go_to_wider_zones_then_to_the_c_in_the_middle():
     right, wrong = np.array([[-1.0], [1.0]]), np.array([[-1.0], [-1.0]])
     judge = Yardstick(np.array([0, 1]), np.ones(2), np.ones(2), 1.0 - np.eye(2))
     widths = np.array([1.2, 1.9, 1.5])
+    deciding, ranges = Deciding.of(judge, [np.arange(2)]), [ANYWHERE] * 3
     same = {(zone, C): right for zone in range(3) for C in range(3)}
-    assert _cheapest(judge, np.arange(2), [Walk(same)], widths) == (1, 1)
+    assert _cheapest(deciding, [Walk(same)], widths, ranges) == (1, 1)
     worse = same | {(1, C): wrong for C in range(3)} | {(2, 1): wrong}
-    assert _cheapest(judge, np.arange(2), [Walk(worse)], widths) == (2, 0)
+    assert _cheapest(deciding, [Walk(worse)], widths, ranges) == (2, 0)
     # sums in another order are a tie, too
     assert least(np.array([0.3, 0.1 + 0.2])).ravel().tolist() == [0, 1]
 

@@ -489,7 +489,7 @@ def test_parameters_are_those_of_the_plain_estimator():
     plain = ImportVectorMachine().get_params()
     names = ImportVectorMachineCV().get_params()
     assert names.keys() - plain.keys() == own
-    assert plain.keys() - names.keys() == {"C", "early_stopping"}
+    assert plain.keys() - names.keys() == {"C", "early_stopping", "move_points"}
     shared = names.keys() & plain.keys() - {"validation_fraction"}
     assert {n: names[n] for n in shared} == {n: plain[n] for n in shared}
 

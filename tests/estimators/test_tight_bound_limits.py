@@ -15,7 +15,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
 
 import grayzone.solvers.policy.solve as module
-from grayzone import TightBoundClassifier, TightBoundLogisticRegression, roc_by_costs
+from grayzone import (
+    TightBoundClassifier,
+    TightBoundLogisticRegression,
+    TruncatedLogisticRegression,
+    roc_by_costs,
+)
 from grayzone.decision.limits import Target, cut_at, make_limit
 from grayzone.sources.split import split_rows
 
@@ -570,3 +575,18 @@ def test_labels_to_test_on_that_no_model_knows():
         roc_by_costs(
             TightBoundLogisticRegression(n_bounds=1), X, y, asymmetries=2, X_test=X, y_test=strange
         )
+
+
+def test_a_curve_of_zones_is_made_of_models_for_their_thresholds():
+    X, y = data()
+    curve = roc_by_costs(TruncatedLogisticRegression(zone=0.5), X, y, asymmetries=[0.6, 0.8, 0.9])
+    for a, model, fpr, tpr in zip(
+        curve.asymmetries, curve.models, curve.fpr, curve.tpr, strict=True
+    ):
+        own = TruncatedLogisticRegression(zone=0.5, costs={0: 1.0 - a, 1: a}).fit(X, y)
+        np.testing.assert_array_equal(own.coef_, model.coef_)
+        assert model.threshold_ == pytest.approx(1.0 - a)
+        assert model.zone_[0] < 1.0 - a < model.zone_[1]
+        decided = own.predict(X)
+        assert (fpr, tpr) == (decided[y == 0].mean(), decided[y == 1].mean())
+    assert np.all(np.diff(curve.tpr) >= 0.0)

@@ -22,6 +22,7 @@ MODELS = {
     ),
     "import vectors": grayzone.ImportVectorMachine(random_state=0),
     "import vectors, polynomial": grayzone.ImportVectorMachine(kernel="poly", random_state=0),
+    "import vectors, moved": grayzone.ImportVectorMachine(max_import_points=3, move_points=True),
     "import vectors, path": grayzone.ImportVectorMachineCV(Cs=[1.0, 10.0], cv=FOLDS),
     "minimax": grayzone.MinimaxProbabilityMachine(random_state=0),
     "minimax, kernel": grayzone.MinimaxProbabilityMachine(kernel="rbf", random_state=0),
@@ -38,6 +39,9 @@ MODELS = {
     "truncated, kernel": grayzone.TruncatedLogisticRegression(kernel="rbf"),
     "truncated, active set": grayzone.TruncatedLogisticRegression(solver="active-set"),
     "truncated, search": grayzone.TruncatedLogisticRegressionCV(Cs=[1.0, 10.0], cv=FOLDS),
+    "truncated, search, its threshold moved": grayzone.TruncatedLogisticRegressionCV(
+        Cs=[1.0, 10.0], cv=FOLDS, tune_threshold=True
+    ),
     "truncated, search by costs": grayzone.TruncatedLogisticRegressionCV(
         Cs=[1.0, 10.0], cv=FOLDS, scoring=make_cost_scorer({0: 1.0, 1: 4.0})
     ),

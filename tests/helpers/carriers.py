@@ -101,7 +101,13 @@ ESTIMATORS = {
     "kernel": Case(_Truncated(kernel="rbf")),
     "three classes": Case(_Truncated(), 3),
     "search": Case(TruncatedLogisticRegressionCV(Cs=[0.1, 1.0], zones=(0.5, 1.0), cv=2, tol=1e-14)),
+    "search, its threshold moved": Case(
+        TruncatedLogisticRegressionCV(
+            Cs=[0.1, 1.0], zones=(1.0,), cv=2, tol=1e-14, tune_threshold=True
+        )
+    ),
     "import points": Case(_Points()),
+    "import points that move": Case(_Points(move_points=True)),
     "import points, three classes": Case(_Points(), 3),
     "import points, held-out rows": Case(
         _Points(early_stopping=True, validation_fraction=0.3, random_state=0), draws=True
@@ -396,6 +402,7 @@ SPARSE = ("CSR", "CSR, single", "CSC")
 _SPARSE_MINIMAX = ("sparse minimax", "sparse minimax, three classes", "sparse minimax, costs")
 _AT_ONCE = (
     "search",
+    "search, its threshold moved",
     "bound search",
     "bound search, undecided",
     "import point search",
@@ -407,6 +414,7 @@ _AT_ONCE = (
     "decisions",
     "limits of any model",
 )
+_DENSE = ("import points that move",)
 _NUMPY_ALONE = ("import point search", *_SPARSE_MINIMAX, "bounds of any model")
 _AROUND = ("bounds of any model", "decisions", "limits of any model")
 
@@ -419,11 +427,24 @@ def _cells(estimators, carriers, error, match):
 REFUSED = {
     **_cells(_AT_ONCE, STREAMED, ValueError, "{name} takes no blocks of rows; got "),
     **_cells(["kernel"], STREAMED, ValueError, "kernel='rbf' needs all rows at once; blocks are"),
+    **_cells(_DENSE, SPARSE, TypeError, "Sparse data was passed for X, but dense"),
+    **_cells(
+        ["import points that move"],
+        (*STREAMED, *ELSEWHERE),
+        ValueError,
+        "move_points=True needs dense rows that are held by NumPy",
+    ),
     **_cells(_NUMPY_ALONE, ELSEWHERE, TypeError, "{name} computes with NumPy; got "),
 }
 # (estimator, carrier): error of `predict` and the like, by models fitted to NumPy arrays
 REFUSED_IN_PREDICT = {
     **_cells(_AROUND, STREAMED, ValueError, "{name} takes no blocks of rows; got "),
+    **_cells(
+        _DENSE,
+        (*SPARSE, "batches of CSR"),
+        TypeError,
+        "Sparse data was passed for X, but dense",
+    ),
     **_cells(
         (*_SPARSE_MINIMAX, "bounds of any model"),
         ELSEWHERE,

@@ -261,6 +261,15 @@ HEAVY = {
         test_the_cut_is_the_best_of_all test_the_expected_rate_of_a_fit_with_held_out_rows
         test_the_scale_of_weights_does_not_matter test_the_threshold_is_that_of_probabilities
     """,
+    "tests/estimators/test_moved_points.py": """
+        test_moving_lowers_the_criterion_step_by_step test_the_slope_is_that_of_differences
+    """,
+    "tests/estimators/test_tuned_threshold.py": """
+        test_costs_of_rows_decide_as_ever test_decisions_are_those_of_the_moved_threshold
+        test_it_survives_copies_refits_and_repeated_folds
+        test_names_of_classes_and_balanced_costs test_probabilities_do_not_change
+        test_the_gate_compares_moved_thresholds
+    """,
     "tests/estimators/test_truncated_cv.py": """
         test_a_kernel_may_come_after_another test_a_precomputed_kernel
         test_a_start_that_leads_nowhere_is_given_up

@@ -46,6 +46,7 @@ ESTIMATORS = [
     ImportVectorMachine(max_import_points=6, points_per_step=3, parametrization="reference"),
     ImportVectorMachine(max_import_points=6, kernel="linear", allow_removal=True),
     ImportVectorMachine(max_import_points=3, zone=1.0, selection="power"),
+    ImportVectorMachine(max_import_points=3, move_points=True),
     ImportVectorMachineCV(
         Cs=2, cv=2, max_import_points=3, kernel="linear", parametrization="reference"
     ),

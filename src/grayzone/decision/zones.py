@@ -157,6 +157,8 @@ def binary_zone(zone: Any, cuts: Cuts | float) -> tuple[float, float]:
 def class_caps(zone: Any, classes: NDArray[Any], decided: Floats | None = None) -> Floats:
     """Cap of each of K > 2 classes: None is 1, a float h is sigma(h), a mapping or array itself.
 
+    A mapping that gives some classes an interval of their probability, ``{label: (low, high)}``,
+    gives each class the largest probability that all of them leave it.
     Where rows may stay undecided, ``decided`` are the probabilities from which on they do not; a
     float h then is sigma(logit(decided) + h) where that is more. Caps that sum to 1 or less would
     all be met by one constant prediction.
@@ -168,6 +170,8 @@ def class_caps(zone: Any, classes: NDArray[Any], decided: Floats | None = None) 
         decided = np.full(len(classes), 0.5 if decided is None else decided)
         return 1.0 / (1.0 + np.exp(floor_of(np.clip(decided, 0.5, 1.0)) - h))
     given = zone
+    if isinstance(zone, Mapping) and any(_is_interval(value) for value in zone.values()):
+        return _interval_caps(zone, classes)
     if isinstance(zone, Mapping):
         known = classes.tolist()
         if set(zone) != set(known):
@@ -189,6 +193,37 @@ def class_caps(zone: Any, classes: NDArray[Any], decided: Floats | None = None) 
             "prediction fulfils."
         )
     return caps
+
+
+def _is_interval(value: Any) -> bool:
+    return not is_real(value) and np.ndim(value) == 1
+
+
+def _interval_caps(zone: Mapping[Any, Any], classes: NDArray[Any]) -> Floats:
+    r"""Caps :math:`\min(\mathrm{high}_y, 1 - \sum_{k \ne y} \mathrm{low}_k)` of intervals.
+
+    The truncated likelihood knows a set of probabilities by the largest of each class alone;
+    classes that are not named may have any.
+    """
+    known = classes.tolist()
+    unknown = [label for label in zone if label not in known]
+    if unknown:
+        raise ValueError(f"zone names {unknown[0]!r}, which is none of the classes {known}.")
+    low, high = np.zeros(len(known)), np.ones(len(known))
+    for label, value in zone.items():
+        pair = _numbers((0.0, value) if is_real(value) else value, 2)
+        if pair is None or not 0.0 <= pair[0] < pair[1] <= 1.0:
+            raise ValueError(
+                f"zone must give {label!r} an interval (low, high) of probabilities, low < high, "
+                f"or a cap; got {value!r}."
+            )
+        low[known.index(label)], high[known.index(label)] = pair
+    if not low.sum() < 1.0 < high.sum():
+        raise ValueError(
+            f"no probabilities lie inside all intervals of zone: their lower ends sum to "
+            f"{low.sum():g}, their upper ends to {high.sum():g}; got {dict(zone)!r}."
+        )
+    return np.minimum(high, 1.0 - (low.sum() - low))
 
 
 def floor_of(cap: ArrayLike) -> Floats:

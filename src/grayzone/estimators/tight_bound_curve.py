@@ -33,11 +33,17 @@ def roc_by_costs(
 ) -> CostRoc:
     r"""Train a model for each asymmetry of costs, as in §4.1 and Figure 6 of Le Roux (2017).
 
+    One model with a zone is made for its cone of the ROC curve, the slopes that thresholds inside
+    the zone have (§1 of Hérault & Grandvalet, 2007): there its points are good ones, and beyond it
+    they are not. Here each point has a model, and with it a zone, of its own.
+
     Parameters
     ----------
     estimator : estimator
-        A classifier of two classes with the parameter ``costs``, such as
-        :class:`grayzone.TightBoundLogisticRegression`; it is cloned.
+        A classifier of two classes with the parameter ``costs``; it is cloned. With
+        :class:`grayzone.TightBoundLogisticRegression` points are policies, with
+        :class:`grayzone.TruncatedLogisticRegression` thresholds in zones: give ``zone`` as a
+        half-width, which goes where the threshold goes, and not as a pair, which stays.
     X, y : array-like
         Training data.
     asymmetries : int or array-like of floats, default=21
@@ -57,6 +63,8 @@ def roc_by_costs(
     ----------
     Le Roux, N. (2017). Tighter bounds lead to improved classifiers. ICLR.
 
+    Hérault, R. & Grandvalet, Y. (2007). Sparse probabilistic classifiers. ICML.
+
     Examples
     --------
     >>> from sklearn.datasets import make_classification
@@ -66,6 +74,11 @@ def roc_by_costs(
     >>> curve = roc_by_costs(TightBoundLogisticRegression(), X, y, asymmetries=[0.1, 0.5, 0.9])
     >>> bool(curve.tpr[0] <= curve.tpr[-1]), len(curve.models)
     (True, 3)
+
+    >>> from grayzone import TruncatedLogisticRegression
+    >>> zones = roc_by_costs(TruncatedLogisticRegression(zone=0.5), X, y, asymmetries=[0.2, 0.8])
+    >>> [tuple(round(p, 2) for p in model.zone_) for model in zones.models]
+    [(0.71, 0.87), (0.13, 0.29)]
     """
     if (X_test is None) != (y_test is None):
         raise ValueError("Give X_test and y_test together, or neither of them.")

@@ -99,7 +99,8 @@ class TruncatedLogisticRegression(
         ``reject_cost`` the zone reaches over both cuts, from h below the lower to h above the upper
         one. For more classes a float gives every class the cap :math:`\sigma(h)`, with a
         ``reject_cost`` h above the probability from which on a class is decided for; a mapping
-        or array gives each its own.
+        or array gives each its own, and ``{label: (low, high)}`` chosen classes an interval of
+        their probability, whatever the others have.
     costs : None, "balanced", mapping or array of shape (K, K), default=None
         Costs of errors: None is 0/1, "balanced" puts the threshold at the class prior, a
         mapping is ``{label: cost of misclassifying it}``, an array ``cost[true, predicted]``. A

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from grayzone.estimators._base import SupportVectorClassifier
 from grayzone.estimators._callbacks import FIT_DEPTH, CallbackSupportMixin, with_callbacks
 from grayzone.estimators._gate import Yardstick, least, of_all_rows
+from grayzone.estimators._moved_cut import ANYWHERE, Deciding, Range, check_tuning, range_of
 from grayzone.estimators._search import (
     FoldedRows,
     Searched,
@@ -89,6 +90,14 @@ class TruncatedLogisticRegressionCV(
         the best mean score decides; ties go to the smaller C, then to the narrower zone, which is
         the sparser model. A callable is ``scorer(estimator, X, y)``, and a name one of
         :func:`sklearn.metrics.get_scorer_names`; those that take ``sample_weight`` are given it.
+    tune_threshold : bool, default=False
+        Move the threshold of two classes, too, as the paper does to correct for a bias of the
+        probabilities (§5.1): to where decisions of held-out rows cost the least, within the zone.
+        ``predict`` then decides by the moved ``threshold_``; probabilities, their tails and
+        ``oof_decision_function_`` stay what they are. Every model that the gate compares, plain
+        logistic regression as well, is judged with thresholds that the rows of the *other* folds
+        have chosen. Not for costs of each row, which have a threshold each: given in ``predict``
+        they decide as ever.
     refit : bool, default=True
         Fit the best pair to all rows. Otherwise the pair is chosen, and there is no model to
         predict with.
@@ -145,6 +154,11 @@ class TruncatedLogisticRegressionCV(
         zone and C of least cost), ``gain`` (mean cost that it saves on held-out rows),
         ``standard_error``, ``required_gain`` (what the gain has to exceed) and ``plain_cost`` (what
         plain logistic regression costs there). Not there with a ``scoring``.
+    threshold_tuning_ : dict
+        With ``tune_threshold``: the ``threshold`` that was chosen, the ``threshold_of_costs`` that
+        Bayes' rule would take, ``fold_thresholds`` (chosen without the rows of each fold), and the
+        ``gain`` (mean cost that these save there, which may be negative), with its
+        ``standard_error``.
     oof_decision_function_ : ndarray of shape (n_samples,) or (n_samples, K)
         Log-odds, or scores, of every row by the chosen pair, fitted in the fold that held the row
         out (the mean of several, NaN where no fold did). Not there with a ``scoring``.
@@ -174,7 +188,8 @@ class TruncatedLogisticRegressionCV(
     zone_ : tuple of two floats, or ndarray of shape (K,)
         The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
     threshold_ : float or None
-        Decision threshold of two classes; None for more, and with ``reject_cost``.
+        Decision threshold of two classes, moved with ``tune_threshold``; None for more, and with
+        ``reject_cost``.
     cost_matrix_ : ndarray of shape (K, K)
         ``cost[true, predicted]``.
     support_ : ndarray of shape (n_support,)
@@ -224,6 +239,7 @@ class TruncatedLogisticRegressionCV(
         zones: Any = (0.5, 1.0, 2.0, 4.0),
         cv: Any = None,
         scoring: Any = None,
+        tune_threshold: bool = False,
         refit: bool = True,
         n_jobs: int | None = None,
         costs: Any = None,
@@ -247,6 +263,7 @@ class TruncatedLogisticRegressionCV(
         self.zones = zones
         self.cv = cv
         self.scoring = scoring
+        self.tune_threshold = tune_threshold
         self.refit = refit
         self.n_jobs = n_jobs
         self.costs = costs
@@ -323,7 +340,7 @@ class TruncatedLogisticRegressionCV(
         if self.kernel == "precomputed":  # before it is split
             check_kernel_matrix(labelled.source.like())
         data = FoldedRows.of(labelled, self.kernel == "precomputed")
-        folds = data.folds(self.cv)
+        folds = self._folds(data, labelled)
         if scorer is None:
             choice = self._behind_the_gate(grid, data, folds, labelled)
         else:
@@ -332,6 +349,13 @@ class TruncatedLogisticRegressionCV(
         self._tell_unless_converged(choice, last)
         self._tell_if_constant(choice, last)
         return self
+
+    def _folds(self, data: FoldedRows, labelled: Labelled) -> list[Fold]:
+        """Return the folds, by which a threshold can be moved if it is to be."""
+        folds = data.folds(self.cv)
+        if self.tune_threshold:
+            check_tuning(self, labelled, len(folds))
+        return folds
 
     def _best_of_all(
         self, grid: Grid, judge: Judge, data: FoldedRows, folds: list[Fold], labelled: Labelled
@@ -362,26 +386,32 @@ class TruncatedLogisticRegressionCV(
             Cs = np.clip(grid.Cs[best] * np.array(_AROUND), 1.0 / HEAVIEST, HEAVIEST)
             zoned, by_cost = grid._replace(Cs=Cs), partial(_by_cost, yardstick)
             tried = _walk(run, zoned, by_cost, data, folds[: len(path)], labelled)
-        rows = np.concatenate([test for _, test in folds[: len(tried)]])
+        deciding = Deciding.of(yardstick, [test for _, test in folds[: len(tried)]])
+        if self.tune_threshold:
+            deciding = deciding.with_cuts()
+        rows, ranges = (
+            deciding.rows,
+            [range_of(grid.caps(zone, labelled)) for zone in range(len(grid.zones))],
+        )
         before = _held_out(path[: len(tried)], (0, best))
-        paid = yardstick.paid(rows, yardstick.decided(rows, before))
-        pair = _cheapest(yardstick, rows, tried, widths)
+        paid = deciding.paid(before)
+        pair = _cheapest(deciding, tried, widths, ranges)
         after = _held_out(tried, pair)
-        own = yardstick.paid(rows, yardstick.decided(rows, after))
-        verdict = yardstick.compare(rows, paid, own, _ERRORS)
+        verdict = yardstick.compare(rows, paid, deciding.paid(after, ranges[pair[0]]), _ERRORS)
         candidate = {"zone": grid.zones[pair[0]], "C": float(Cs[pair[1]])}
         chosen = f"logistic regression, C={grid.Cs[best]:.4g}"
         if verdict.accepted:
             chosen = f"zone={candidate['zone']}, C={candidate['C']:.4g}"
+        scores, within = (after, ranges[pair[0]]) if verdict.accepted else (before, ANYWHERE)
         found = {
             "scores_": losses,
             "n_iters_path_": np.stack([walk.n_iter[0] for walk in path], axis=1),
             "zone_scores_": np.stack([walk.scores for walk in tried], axis=2),
-            "oof_decision_function_": of_all_rows(
-                rows, after if verdict.accepted else before, data.y.shape[0]
-            ),
+            "oof_decision_function_": of_all_rows(rows, scores, data.y.shape[0]),
             "gate_": verdict.record(chosen, candidate, yardstick.mean_cost(rows, paid)),
         }
+        if self.tune_threshold:
+            found["threshold_tuning_"] = deciding.tuning(scores, within)
         if verdict.accepted:
             return _Choice(zoned, pair, path + tried, found)
         return _Choice(plain, (0, int(best)), path + tried, found, by_costs=False)
@@ -403,6 +433,8 @@ class TruncatedLogisticRegressionCV(
         for name, value in choice.found.items():
             is_array = isinstance(value, np.ndarray)
             setattr(self, name, moved(value, labelled.like) if is_array else value)
+        if self.refit and self.tune_threshold:
+            self.threshold_ = self.threshold_tuning_["threshold"]
         return solution
 
     def _supports_arrays(self) -> bool:
@@ -520,13 +552,13 @@ def _held_out(walks: list[Walk], pair: tuple[int, int]) -> Array:
 
 
 def _cheapest(
-    yardstick: Yardstick, rows: Array, walks: list[Walk], widths: Array
+    deciding: Deciding, walks: list[Walk], widths: Array, ranges: list[Range]
 ) -> tuple[int, int]:
     """Zone and C of least cost; of several, the widest zone, then the C nearest to the middle."""
     costs = np.empty((len(widths), len(_AROUND)))
     for zone, C in np.ndindex(costs.shape):
-        decided = yardstick.decided(rows, _held_out(walks, (zone, C)))
-        costs[zone, C] = yardstick.mean_cost(rows, yardstick.paid(rows, decided))
+        paid = deciding.paid(_held_out(walks, (zone, C)), ranges[zone])
+        costs[zone, C] = deciding.yardstick.mean_cost(deciding.rows, paid)
     middle = len(_AROUND) // 2
     zone, C = min(least(costs), key=lambda pair: (-widths[pair[0]], abs(pair[1] - middle), pair[1]))
     return int(zone), int(C)

@@ -451,20 +451,6 @@ def test_limits_lie_between_zero_and_one(name, value):
         fit(*data(), **{name: value})
 
 
-@pytest.mark.parametrize(
-    "both",
-    [
-        {"max_fpr": 0.1, "min_recall": 0.9},
-        {"max_fpr": 0.1, "min_precision": 0.9},
-        {"min_recall": 0.1, "min_precision": 0.9},
-        {"max_fpr": 0.1, "min_recall": 0.1, "min_precision": 0.9},
-    ],
-)
-def test_one_limit_at_a_time(both):
-    with pytest.raises(ValueError, match="Only one limit.*" + ", ".join(both)):
-        fit(*data(), **both)
-
-
 @EVERY_LIMIT
 @pytest.mark.parametrize(
     "other", [{"costs": {0: 1.0, 1: 2.0}}, {"costs": "balanced"}, {"reject_cost": 0.1}]

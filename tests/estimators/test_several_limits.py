@@ -3,9 +3,9 @@
 import re
 from itertools import pairwise
 
-import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import expit
 
 import grayzone.solvers.policy.solve as module
@@ -64,20 +64,38 @@ def test_decisions_keep_all_limits_and_costs_fall(limits):
 
 
 def subproblem(step, X, y, spec):
-    """Minimise the bound at a step, under the bounds of its limits, with CVXPY."""
+    """Minimise the bound at a step under the bounds of its limits; which of them bind?"""
     sign, start = np.where(y == 1, 1.0, -1.0), X @ step[:-1] + step[-1]
     own, before = expit(sign * start), np.logaddexp(0.0, -sign * start)
-    slopes, intercept = cp.Variable(X.shape[1]), cp.Variable()
-    losses = cp.logistic(-cp.multiply(sign, X @ slopes + intercept))
-    kept_limits = []
-    for limit in spec.limits:
-        slack = limit.constant + limit.factors[y] @ expit(start)
-        kept_limits.append(slack - (np.abs(limit.factors)[y] * own) @ (losses - before) >= 0.0)
-    value = (own * np.diag(spec.rewards)[y]) @ losses + spec.penalty / 2 * cp.sum_squares(slopes)
-    problem = cp.Problem(cp.Minimize(value), kept_limits)
-    problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-10, tol_feas=1e-10)
-    active = sum(float(limit.dual_value) > 1e-4 for limit in kept_limits)
-    return float(problem.value), active
+    Z = np.column_stack([X, np.ones(len(y))]) * sign[:, None]
+    masked = np.append(np.ones(X.shape[1]), 0.0)
+
+    def losses(weight, theta):
+        """Weighed log-losses and their gradient."""
+        u = Z @ theta
+        return weight @ np.logaddexp(0.0, -u), -(weight * expit(-u)) @ Z
+
+    def bounded(limit):
+        weight, slack = np.abs(limit.factors)[y] * own, limit.constant
+        slack += limit.factors[y] @ expit(start) + weight @ before
+        return {
+            "type": "ineq",
+            "fun": lambda theta: slack - losses(weight, theta)[0],
+            "jac": lambda theta: -losses(weight, theta)[1],
+        }
+
+    def value(theta):
+        found, gradient = losses(own * np.diag(spec.rewards)[y], theta)
+        slopes = spec.penalty * theta * masked
+        return found + 0.5 * slopes @ theta, gradient + slopes
+
+    limits = [bounded(limit) for limit in spec.limits]
+    options = {"ftol": 1e-13, "maxiter": 500}
+    found = minimize(value, step, jac=True, method="SLSQP", constraints=limits, options=options)
+    assert found.success
+    rooms = [limit["fun"](found.x) for limit in limits]
+    assert min(rooms) > -1e-9
+    return found.fun, sum(room < 1e-9 for room in rooms)
 
 
 def value_at(coef, step, X, y, spec):

@@ -141,6 +141,27 @@ ENTRIES = (
         quick=("--splits", "2", "--planes", "5"),
     ),
     Entry(
+        "tight-bound-frontier",
+        "papers",
+        "benchmarks.papers.tight_bound_frontier",
+        "Le Roux (2017), §4.1: why the constrained ROC curve is not concave",
+        quick=("--splits", "2"),
+    ),
+    Entry(
+        "tight-bound-orders",
+        "papers",
+        "benchmarks.papers.tight_bound_orders",
+        "Le Roux (2017), Table 4: orders of the four files",
+        data=("ijcnn1",),
+    ),
+    Entry(
+        "tight-bound-penalties",
+        "papers",
+        "benchmarks.papers.tight_bound_penalties",
+        "Le Roux (2017), §5: l1, l2 and no penalty with one bound and with ten",
+        data=("a9a", "spambase", "ijcnn1", "german_credit_numeric"),
+    ),
+    Entry(
         "import-vector-figures",
         "papers",
         "benchmarks.papers.import_vector_figures",

@@ -288,8 +288,8 @@ def _parameters(draw: Any, estimator: str) -> dict[str, Any]:
     always = _ALWAYS.get(estimator, {})
     parameters = {name: draw(values) for name, values in always.items()}
     parameters |= {name: draw(optional[name]) for name in names}
-    several = estimator == "TightBoundLogisticRegression" and len({*_LIMITS} & {*names}) > 1
-    if several and not draw(_SELDOM):  # a statement about new rows takes more rows than there are
+    limited = estimator == "TightBoundLogisticRegression" and len({*_LIMITS} & {*names}) > 1
+    if limited and not draw(_SELDOM):  # a statement about new rows takes more rows than there are
         parameters |= {"confidence": None, "fit_intercept": True}
     return {**(_kernel(draw) if estimator in _WITH_KERNEL else {}), **parameters}
 

@@ -133,16 +133,18 @@ def summarise(draws: Sequence[Record]) -> Record:
     rows = {}
     for name in AT_LIMITS:
         areas = np.array([areas_under(LIMITS, np.array(one[name])) for one in draws])
-        below = [np.mean(np.subtract(one[FRONTIER], one[name])) for one in draws]
-        off = [np.mean(np.abs(np.subtract(one["T = 1, threshold"], one[name]))) for one in draws]
+        rates = np.array([one[name] for one in draws])
+        below = np.array([one[FRONTIER] for one in draws]) - rates
+        off = np.abs(np.array([one["T = 1, threshold"] for one in draws]) - rates)
         rows[name] = _record(areas, below, off)
     areas = np.array([areas_under(*map(np.array, one[BY_COSTS])) for one in draws])
-    rows[BY_COSTS] = _record(areas, [np.nan], [np.nan])
+    unknown = np.array([np.nan])
+    rows[BY_COSTS] = _record(areas, unknown, unknown)
     holes = [float(np.max(np.diff(np.sort([0.0, *one[BY_COSTS][0], 1.0])))) for one in draws]
     return {"rows": rows, "hole": float(np.mean(holes))}
 
 
-def _record(areas: np.ndarray, below: Sequence[float], off: Sequence[float]) -> Record:
+def _record(areas: np.ndarray, below: np.ndarray, off: np.ndarray) -> Record:
     missing = areas[:, 1] - areas[:, 0]
     return {
         "area": float(areas[:, 0].mean()),

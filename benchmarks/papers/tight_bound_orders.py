@@ -12,6 +12,7 @@ least error on the next 10 %. A hundred bounds are taken one by one, more are de
 import argparse
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.data import dataset
-from benchmarks.papers.tight_bound_tables import BOUNDS, IJCNN1
-from benchmarks.report import RESULTS, measure, print_table, say, verdict, write_json
+from benchmarks.papers.tight_bound_tables import BOUNDS, IJCNN1, Cells
+from benchmarks.report import RESULTS, measure, print_table, verdict
 from grayzone import TightBoundLogisticRegression
 
 FIT_ROWS, QUICK_ROWS = 60_000, 3_000
@@ -48,18 +49,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows: does everything run?")
     add("--threads", type=int, default=1, help="threads of BLAS (default: 1)")
-    add("--output", type=Path, help="the JSON file")
+    add("--output", type=Path, help="the JSON file, continued if it exists")
     options = parser.parse_args(argv)
     n_rows = QUICK_ROWS if options.quick else FIT_ROWS
-    files, rows = four_files(), []
+    files = four_files()
+    cells = Cells("tight_bound_orders", options.output or RESULTS / "tight_bound_orders.json")
     with threadpool_limits(limits=options.threads):
-        for order in [*permutations(files), None]:
-            rows.append(errors_of(files, order, n_rows))
-            say(f"{rows[-1]['order']}: {rows[-1]['errors']}")
+        rows = [
+            cells.get(f"{order or RANDOM}, {n_rows} rows", partial(errors_of, files, order, n_rows))
+            for order in [*permutations(files), None]
+        ]
     rows.sort(key=lambda row: row["distance"])
     show(rows)
-    output = options.output or RESULTS / "tight_bound_orders.json"
-    write_json("tight_bound_orders", {"rows": rows, "fit_rows": n_rows}, output)
+    cells.write({"rows": rows, "fit_rows": n_rows}, announce=True)
     return 0
 
 

@@ -96,8 +96,10 @@ def one_division(name: str, noise: int, seed: int) -> Record:
 def chosen(split: Split, inside: Any, outside: Any, grid: Sequence[Any], n_bounds: int) -> Record:
     """Choose C by held-out rows; fit it to all, and return its errors."""
     X, y = split.X_train, split.y_train
-    held_out = [error(tightened(X[inside], y[inside], *g, n_bounds), X[outside], y[outside])
-                for g in grid]  # fmt: skip
+    held_out = []
+    for ratio, C in grid:
+        model = tightened(X[inside], y[inside], ratio, C, n_bounds)
+        held_out.append(error(model, X[outside], y[outside]))
     # of equal ones the strongest penalty
     ratio, C = grid[int(np.argmin(held_out))]
     model = tightened(X, y, ratio, C, n_bounds)

@@ -40,12 +40,16 @@ def context(carrier: str) -> Any:
 
 
 @contextmanager
-def carried(carrier: str, rows: Rows, costs: Any = None) -> Iterator[dict[str, Any]]:
+def carried(
+    carrier: str, rows: Rows, costs: Any = None, rewards: Any = None
+) -> Iterator[dict[str, Any]]:
     """Give the arguments of ``fit``; files are there as long as the context is.
 
-    Costs of rows, if any, come with batches, and beside everything else.
+    Costs of rows, if any, come with batches, and beside everything else; rewards are beside all.
     """
     given = {} if costs is None else {"example_costs": put_costs(carrier, costs)}
+    if rewards is not None:
+        given["rewards"] = put_costs(carrier, rewards)
     if carrier == "batches" and costs is not None:
         yield {"X": _batches(rows, Path(), costs)}
     elif carrier in _SOURCES:

@@ -13,6 +13,7 @@ from fuzz.rows import (
     HOSTILE,
     LABELS,
     NEW_ROWS,
+    REWARDS,
     ROW_COSTS,
     TAME,
     TAME_WEIGHTS,
@@ -253,7 +254,6 @@ _NAMES = {
 # Parameters that exclude others: the first one stays, mostly.
 _LIMITS = ("max_fpr", "min_recall", "min_precision")
 _CLASHES = (
-    {*_LIMITS},
     *({limit, other} for limit in _LIMITS for other in ("costs", "reject_cost")),
     {"required_bound", "costs"},
 )
@@ -300,6 +300,9 @@ def _parameters(draw: Any, estimator: str) -> dict[str, Any]:
     always = _ALWAYS.get(estimator, {})
     parameters = {name: draw(values) for name, values in always.items()}
     parameters |= {name: draw(optional[name]) for name in names}
+    limited = estimator == "TightBoundLogisticRegression" and len({*_LIMITS} & {*names}) > 1
+    if limited and not draw(_SELDOM):  # a statement about new rows takes more rows than there are
+        parameters |= {"confidence": None, "fit_intercept": True}
     return {**(_kernel(draw) if estimator in _WITH_KERNEL else {}), **parameters}
 
 
@@ -320,6 +323,7 @@ _TWISTED = st.lists(
 _LABELLED = _one_of(*LABELS)
 _NEW_ROWS = _one_of(*NEW_ROWS)
 _ROW_COSTS = _one_of(*ROW_COSTS, *ROW_COSTS[:2], *ROW_COSTS[:2])
+_REWARDS = _one_of(*REWARDS, *REWARDS[:2], *REWARDS[:2])
 _UNITS = _one_of(8.0, 2.0**-20)
 _OFTEN_CARRIED = {
     "NumPy": 78,
@@ -390,7 +394,12 @@ def cases(draw: Any) -> Case:
         case["row costs"] = draw(_ROW_COSTS)
         if not draw(_SELDOM):
             case["parameters"].pop("costs", None)
-    some = case["parameters"].get("costs") is not None or "row costs" in case
+    elif estimator == "TightBoundLogisticRegression" and draw(_SOMETIMES):
+        case["rewards"] = draw(_REWARDS)
+        if not draw(_SELDOM):
+            for name in ("costs", "reject_cost", *_LIMITS):
+                case["parameters"].pop(name, None)
+    some = case["parameters"].get("costs") is not None or {"row costs", "rewards"} & {*case}
     if some and draw(_SOMETIMES):
         case["unit"] = draw(_UNITS)
     return case

@@ -15,7 +15,7 @@ from fuzz.findings import Finding, Outcome
 from fuzz.models import make_model, scaled_costs, times
 from fuzz.rate_limits import broken_by_fit, broken_by_refusal, broken_on_training_rows
 from fuzz.reference import criterion_of, is_definite, kernel_matrix, support_vector_start
-from fuzz.rows import Rows, make_rows, new_rows, row_costs
+from fuzz.rows import Rows, make_rows, new_rows, row_costs, row_rewards
 from grayzone.decision import cost_matrices
 from grayzone.numerics.tails import stretched
 
@@ -50,6 +50,7 @@ class Trial:
     rows: Rows
     model: Any
     costs: Any = None  # of each row
+    rewards: Any = None  # of each row and action
     findings: list[Finding] = field(default_factory=list)
     refusal: str | None = None
     converged: bool = True
@@ -119,6 +120,9 @@ def examine(case: dict[str, Any]) -> Outcome:
     trial = Trial(case, rows, make_model(case, np.unique(rows.y).tolist()))
     if "row costs" in case:
         trial.costs = row_costs(case["row costs"], case["rows"]["seed"], rows.y)
+    if "rewards" in case:
+        beside = int(case["parameters"].get("undecided_label", "auto") != "auto")
+        trial.rewards = row_rewards(case["rewards"], case["rows"]["seed"], rows.y, beside)
     _check_parameters(trial)
     fitted = _fit(trial)
     if fitted:
@@ -164,7 +168,7 @@ def _fit(trial: Trial) -> bool:
 
 def _fitted(trial: Trial) -> Any:
     costs = trial.costs if trial.case["estimator"] in _FIT_ROW_COSTS else None
-    with carried(trial.case["carrier"], trial.rows, costs) as given:
+    with carried(trial.case["carrier"], trial.rows, costs, trial.rewards) as given:
         return trial.model.fit(**given)
 
 
@@ -412,14 +416,15 @@ def _unit_of_costs(trial: Trial) -> None:
     """Costs in another unit give the same probabilities."""
     if "unit" not in trial.case or _without_model(trial.model):
         return
-    unit, by_rows = trial.case["unit"], trial.costs is not None
+    of_rows = trial.costs, trial.rewards
+    unit, by_rows = trial.case["unit"], any(given is not None for given in of_rows)
     scaled = scaled_costs(trial.model, unit, len(np.unique(trial.rows.y)), by_rows)
     if scaled is None:
         return
     method = "predict_proba" if hasattr(trial.model, "predict_proba") else "predict"
     before = trial.predicted(method, trial.rows.X)
     first, trial.model = trial.model, clone(trial.model).set_params(**scaled)
-    trial.costs = None if trial.costs is None else times(trial.costs, unit)
+    trial.costs, trial.rewards = (None if c is None else times(c, unit) for c in of_rows)
     if trial.case.get("fitted before") and getattr(first, "warm_start", False):
         return
     if trial.call("fit", lambda: _fitted(trial)) is None:

@@ -234,6 +234,29 @@ def row_costs(name: str, seed: int, y: Array) -> Any:
     return {**each, classes.tolist()[-1]: amounts}
 
 
+# Rewards of rows and actions: of all of them, of the actions taken alone, and hostile ones.
+REWARDS = ("all", "logs", "alike", "many scales", "huge", "NaN", "too few")
+
+
+def row_rewards(name: str, seed: int, y: Array, beside: int) -> Array:
+    """Return ``rewards`` of a kind, with so many actions beside the classes."""
+    rng, classes = np.random.default_rng(seed), np.unique(y)
+    rewards = rng.normal(size=(len(y), classes.size + beside))
+    own = np.searchsorted(classes, y)
+    if name == "logs":
+        rewards = np.zeros_like(rewards)
+        rewards[np.arange(len(y)), own] = rng.random(len(y)) / rng.uniform(0.05, 1.0, len(y))
+    elif name == "alike":
+        rewards[:] = rewards[:, :1]
+    elif name == "many scales":
+        rewards *= np.exp(10.0 * rng.normal(size=(len(y), 1)))
+    elif name == "huge":
+        rewards *= 1e300
+    elif name == "NaN":
+        rewards[0] = np.nan
+    return rewards[:-1] if name == "too few" else rewards
+
+
 # ------------------------------------------------------------------------------------------
 # All of it
 # ------------------------------------------------------------------------------------------

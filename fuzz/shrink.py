@@ -46,7 +46,7 @@ def shrunk(case: Case, finding: Finding, check: Callable[[Case], Outcome]) -> Ca
 
 def _simpler(case: Case) -> Iterator[Case]:
     """Yield cases with one thing less, or simpler."""
-    for name in ("fitted before", "unit", "row costs"):
+    for name in ("fitted before", "unit", "row costs", "rewards"):
         yield from _without(case, name)
     for name in case["parameters"]:
         if name not in ("estimator", "members"):

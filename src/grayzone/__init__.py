@@ -4,6 +4,7 @@ from typing import Any
 
 from grayzone.estimators.bayes import BayesDecisionClassifier
 from grayzone.estimators.decision_ensemble import DecisionEnsembleClassifier
+from grayzone.estimators.f_measure import best_f_measure
 from grayzone.estimators.import_vector import ImportVectorMachine
 from grayzone.estimators.import_vector_cv import ImportVectorMachineCV
 from grayzone.estimators.minimax import MinimaxProbabilityMachine
@@ -33,6 +34,7 @@ __all__ = [
     "TightBoundLogisticRegressionCV",
     "TruncatedLogisticRegression",
     "TruncatedLogisticRegressionCV",
+    "best_f_measure",
     "load_model",
     "report",
     "roc_by_costs",

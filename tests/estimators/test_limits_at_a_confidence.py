@@ -58,7 +58,7 @@ def test_cuts_break_a_limit_no_more_often_than_said(name):
     for seed in range(400):
         held_out = label(HeldSource(*draw(300, seed)))
         try:
-            cut = cut_scores(held_out, coef, Target(name, LIMITS[name], error), fresh=True)
+            cut = cut_scores(held_out, coef, (Target(name, LIMITS[name], error),), fresh=True)
         except ValueError as told:  # of a precision, that nothing can be stated
             assert "No threshold keeps min_precision=0.6" in str(told)  # noqa: PT017
             cut = None
@@ -182,8 +182,8 @@ def test_streams_are_cut_where_held_rows_are(name, most, monkeypatch):
     scores = X[there, 0] * 2.0 - 0.3
     expected = cut_at(target, scores, y[there] == 1, np.ones(there.sum()), True)
     held = label(HeldSource(X, y, weight))
-    assert cut_scores(held, coef, target, fresh=True) == expected
-    found = cut_scores(label(in_batches(X, y, weight)), coef, target, fresh=True)
+    assert cut_scores(held, coef, (target,), fresh=True) == expected
+    found = cut_scores(label(in_batches(X, y, weight)), coef, (target,), fresh=True)
     if name == "min_precision" and most < 300:
         # of many rows a part is looked at
         assert found in np.nextafter(scores, np.inf)
@@ -198,7 +198,7 @@ def test_held_out_rows_are_counted_whatever_they_weigh(name):
     coef = np.array([[1.0, 0.0]])
     target = Target(name, LIMITS[name], 0.05)
     found = [
-        cut_scores(label(HeldSource(X, y, w)), coef, target, fresh=True) for w in (None, weight)
+        cut_scores(label(HeldSource(X, y, w)), coef, (target,), fresh=True) for w in (None, weight)
     ]
     assert found[0] == found[1]
 

@@ -413,7 +413,7 @@ def test_cuts_of_blocks_are_cuts_of_all_scores(name, rows, value, most):
         patch.setattr(cut_module, "_N_RANGES", 64)
         for fresh in (False, True):
             expected = cut_at(target, scores, positive, weight, fresh)
-            assert cut_scores(labelled, coef, target, fresh=fresh) == expected
+            assert cut_scores(labelled, coef, (target,), fresh=fresh) == expected
 
 
 @EVERY_LIMIT
@@ -426,7 +426,7 @@ def test_few_readings_find_the_cut_of_many_scores(name, monkeypatch):
     source = ListSource(scores[:, None], positive.astype(int), size=5000)
     labelled = label(source)
     source.readings = 0
-    found = cut_scores(labelled, np.array([[1.0, 0.0]]), Target(name, LIMITS[name]), fresh=False)
+    found = cut_scores(labelled, np.array([[1.0, 0.0]]), (Target(name, LIMITS[name]),), fresh=False)
     weight = np.ones(scores.size)
     assert found == cut_at(Target(name, LIMITS[name]), scores, positive, weight, False)
     assert source.readings <= 8

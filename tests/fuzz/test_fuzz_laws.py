@@ -19,6 +19,7 @@ from fuzz.rows import (
     HOSTILE,
     LABELS,
     NEW_ROWS,
+    REWARDS,
     ROW_COSTS,
     TAME,
     TWISTS,
@@ -458,6 +459,9 @@ def test_cases_are_plain_values_and_of_every_kind():
     assert {r.get("weights") for r in rows} == {None, *WEIGHTS}
     assert {r.get("labels") for r in rows} == {None, *LABELS}
     assert {case.get("row costs") for case in drawn} == {None, *ROW_COSTS}
+    assert {case.get("rewards") for case in drawn} == {None, *REWARDS}
+    several = [{"max_fpr", "min_recall", "min_precision"} & {*case["parameters"]} for case in drawn]
+    assert {len(limits) for limits in several} == {0, 1, 2, 3}
     given = [case["parameters"] for case in drawn]
     truncated = [g for g in given if "zones" in g or "zone" in g]
     assert {"tails", "reject_cost", "undecided_label"} <= {name for g in truncated for name in g}

@@ -72,6 +72,19 @@ SLOW = {
 
 # Tests whose first case takes more than .3 seconds: not in `-m quick`.
 HEAVY = {
+    "tests/estimators/test_rewards.py": """
+        test_a_policy_learnt_from_logs_earns_more_than_they_and_than_a_model_of_rewards
+        test_rows_are_handed_over_to_an_expert_where_the_expert_is_good
+        test_the_self_normalised_estimate_is_maximised_by_its_own_value_as_a_baseline
+    """,
+    "tests/estimators/test_several_limits.py": """
+        test_blocks_give_the_same_model test_new_rows_break_a_limit_no_more_often_than_stated
+        test_steps_solve_their_convex_problems_with_one_limit_or_both_that_bind
+    """,
+    "tests/estimators/test_f_measure.py": """
+        test_the_best_line_by_brute_force
+        test_with_known_probabilities_it_finds_the_best_threshold
+    """,
     "tests/training/test_ensemble_files.py": """
         test_members_share_what_comes_before_them test_coefficients_that_do_not_fit_are_refused
         test_calibrations_within_calibrations_are_refused test_models_within_models_are_refused

@@ -24,6 +24,7 @@ Information Theory, 1970.
 
 from grayzone.decision.costs import class_prior, cost_matrix, reject_costs, threshold_from_costs
 from grayzone.decision.example_costs import cost_matrices, row_stakes, row_thresholds
+from grayzone.decision.logs import rewards_from_logs
 from grayzone.decision.near import near_range, near_threshold
 from grayzone.decision.priors import EstimatedPrior, adjust_prior, estimate_prior
 from grayzone.decision.ranges import threshold_range
@@ -43,6 +44,7 @@ __all__ = [
     "near_range",
     "near_threshold",
     "reject_costs",
+    "rewards_from_logs",
     "row_stakes",
     "row_thresholds",
     "threshold_from_costs",

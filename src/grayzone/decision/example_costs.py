@@ -128,6 +128,8 @@ def mean_costs(matrices: Array, weights: Array) -> Floats:
 def true_costs(matrices: Array, codes: Array) -> Array:
     """Return what actions cost for each row, given its true class: (n, A) of (n, K, A).
 
+    Of (n, 1, A) that is whatever the class is.
+
     Examples
     --------
     >>> import numpy as np
@@ -136,6 +138,8 @@ def true_costs(matrices: Array, codes: Array) -> Array:
     array([[5., 0.],
            [0., 3.]])
     """
+    if matrices.shape[1] == 1:
+        return matrices[:, 0, :]
     xp = array_namespace(matrices)
     known = xp.arange(matrices.shape[1], device=device(codes))
     own = xp.astype(codes[:, None] == known[None, :], xp.float64)

@@ -27,6 +27,7 @@ class ClassLimit:
 
     factors: Array  # (2,)
     constant: float
+    asked: str = "The limit"  # what errors call it
 
     @property
     def scale(self) -> float:
@@ -49,14 +50,27 @@ class Target(NamedTuple):
         cls, max_fpr: Any, min_recall: Any, min_precision: Any, confidence: Any = None
     ) -> Target | None:
         """Return the one target there is, checked; None where there is none."""
+        given = cls.several(max_fpr, min_recall, min_precision, confidence)
+        if len(given) > 1:
+            names = ", ".join(target.name for target in given)
+            raise ValueError(f"Only one limit can be kept; got {names}.")
+        return given[0] if given else None
+
+    @classmethod
+    def several(
+        cls, max_fpr: Any, min_recall: Any, min_precision: Any, confidence: Any = None
+    ) -> tuple[Target, ...]:
+        """Return all targets there are, checked; they share the error."""
         error = None if confidence is None else 1.0 - check_share("confidence", confidence)
         asked = {"max_fpr": max_fpr, "min_recall": min_recall, "min_precision": min_precision}
         given = {name: value for name, value in asked.items() if value is not None}
-        if len(given) > 1:
-            raise ValueError(f"Only one limit can be kept; got {', '.join(given)}.")
-        for name, value in given.items():
-            return cls(name, check_share(name, value), error)
-        return None
+        share = error if error is None or not given else error / len(given)
+        return tuple(cls(name, check_share(name, value), share) for name, value in given.items())
+
+    @property
+    def asked(self) -> str:
+        """What errors call it."""
+        return f"{self.name}={self.value:g}"
 
     def check_classes(self, classes: Array) -> None:
         """Check that there are two classes."""
@@ -94,12 +108,24 @@ def make_limit(target: Target, mass: Array) -> tuple[ClassLimit, Array]:
     """
     negative, positive = mass
     if target.name == "min_recall":
-        return ClassLimit(np.array([0.0, 1.0 / positive]), -target.value), np.diag([1.0, 0.0])
-    rewards = np.diag([0.0, 1.0])
-    if target.name == "max_fpr":
-        return ClassLimit(np.array([-1.0 / negative, 0.0]), target.value), rewards
-    ratio = (1.0 - target.value) / target.value
-    return ClassLimit(np.array([-1.0, ratio]) / negative, 0.0), rewards
+        factors, constant, rewards = [0.0, 1.0 / positive], -target.value, [1.0, 0.0]
+    elif target.name == "max_fpr":
+        factors, constant, rewards = [-1.0 / negative, 0.0], target.value, [0.0, 1.0]
+    else:
+        ratio = (1.0 - target.value) / target.value
+        factors, constant, rewards = [-1.0 / negative, ratio / negative], 0.0, [0.0, 1.0]
+    return ClassLimit(np.array(factors), constant, target.asked), np.diag(rewards)
+
+
+def make_limits(targets: Sequence[Target], mass: Array) -> tuple[tuple[ClassLimit, ...], Array]:
+    """Return the limits of a fit, and the rewards that are maximised under them.
+
+    Where true positives are maximised under other limits, a recall is had in full or not at all:
+    decisions are asked for it, not the fit.
+    """
+    asked = [target for target in targets if target.name != "min_recall"] or targets
+    made = [make_limit(target, mass) for target in asked]
+    return tuple(limit for limit, _ in made), made[0][1]
 
 
 def cut_at(target: Target, scores: Array, positive: Array, weight: Array, fresh: bool) -> float:
@@ -111,10 +137,20 @@ def cut_at(target: Target, scores: Array, positive: Array, weight: Array, fresh:
     average, where one more row, on the wrong side, is counted with them. Cuts lie between scores,
     so that rounding decides nothing.
     """
+    return cut_for_all((target,), scores, positive, weight, fresh)
+
+
+def cut_for_all(
+    targets: Sequence[Target], scores: Array, positive: Array, weight: Array, fresh: bool
+) -> float:
+    """Return the score from which on all rates are kept, as :func:`cut_at` does for one.
+
+    Of several, the one with most true positives; where there is none, an error names them.
+    """
     xp = array_namespace(scores)
-    if fresh and target.error is not None:
-        if target.name == "min_precision":
-            return _precise_cut(target, as_numpy(scores), as_numpy(positive))
+    if fresh and targets[0].error is not None:
+        if any(target.name == "min_precision" for target in targets):
+            return _precise_cut(targets, as_numpy(scores), as_numpy(positive))
         weight = xp.ones_like(weight)
     order = xp.argsort(-scores)
     ordered = xp.take(scores, order)
@@ -128,14 +164,27 @@ def cut_at(target: Target, scores: Array, positive: Array, weight: Array, fresh:
         sums.append(xp.take(running, ends))
         totals.append(float(running[-1]))
         means.append(totals[-1] / max(1, int(xp.sum(xp.astype(part, xp.int64)))))
-    good = keeps(target, sums, totals, means, fresh)
+    good = keeps_all(targets, sums, totals, means, fresh)
     places = xp.take(ends, xp.nonzero(good)[0])
     if places.shape[0] == 0:
-        return nothing_kept(target)
-    k = int(places[0] if target.name == "min_recall" else places[-1])
+        return nothing_kept(targets, _most_found(targets, sums, totals, means, fresh))
+    k = int(places[0] if for_fewest(targets) else places[-1])
     above = float(ordered[k - 1]) if k > 0 else np.inf
     below = float(ordered[k]) if k < ordered.shape[0] else -np.inf
-    return cut_between(above, below, place_between(target, fresh))
+    return cut_between(above, below, place_between(targets, fresh))
+
+
+def for_fewest(targets: Sequence[Target]) -> bool:
+    """Whether to decide for as few rows as may be: where nothing but a recall is asked for."""
+    return all(target.name == "min_recall" for target in targets)
+
+
+def keeps_all(targets: Sequence[Target], *known: Any) -> Array:
+    """Whether all rates are kept; see :func:`keeps`."""
+    good = keeps(targets[0], *known)
+    for target in targets[1:]:
+        good = good & keeps(target, *known)
+    return good
 
 
 def keeps(
@@ -167,12 +216,18 @@ def _allowed(target: Target, total: float, mean: float, fresh: bool) -> float:
     return share * (total + extra) * (1.0 + 1e-12) - extra
 
 
-def _precise_cut(target: Target, scores: Array, positive: Array) -> float:
-    assert target.error is not None
-    cuts = precise_thresholds(scores, positive, target.value, target.error)
-    if not cuts.size:
-        raise none_kept(f"{target.name}={target.value:g}")
-    return float(cuts[0])
+def _precise_cut(targets: Sequence[Target], scores: Array, positive: Array) -> float:
+    """Return the lowest of the scores at which a precision is stated, and the other rates are."""
+    (precise,) = (target for target in targets if target.name == "min_precision")
+    others = [target for target in targets if target.name != "min_precision"]
+    assert precise.error is not None
+    cuts = precise_thresholds(scores, positive, precise.value, precise.error)
+    totals = [float(np.sum(part)) for part in (positive, ~positive)]
+    for cut in cuts.tolist():
+        decided = [float(np.sum(part & (scores >= cut))) for part in (positive, ~positive)]
+        if not others or keeps_all(others, decided, totals, [1.0, 1.0], True):
+            return float(cut)
+    raise none_kept(" and ".join(target.asked for target in targets))
 
 
 def none_kept(asked: str) -> ValueError:
@@ -183,19 +238,41 @@ def none_kept(asked: str) -> ValueError:
     )
 
 
-def nothing_kept(target: Target) -> float:
-    """Return the cut where nothing can be promised: to keep a recall decide always, else never."""
-    return -np.inf if target.name == "min_recall" else np.inf
+def nothing_kept(targets: Sequence[Target], found: float | None = None) -> float:
+    """Return the cut where nothing can be promised: to keep a recall decide always, else never.
+
+    What is asked of several rates at once is not kept by either; ``found`` is the recall that the
+    limits beside it leave.
+    """
+    if len(targets) == 1:
+        return -np.inf if for_fewest(targets) else np.inf
+    asked = " and ".join(target.asked for target in targets)
+    others = " and ".join(target.asked for target in targets if target.name != "min_recall")
+    left = "" if found is None else f": under {others} decisions find {found:.3g} of the positives"
+    raise ValueError(
+        f"No threshold keeps {asked} together{left}. Looser limits or better features would help."
+    )
 
 
-def place_between(target: Target, fresh: bool) -> float:
+def _most_found(
+    targets: Sequence[Target], sums: Sequence[Array], totals: Sequence[float], *known: Any
+) -> float | None:
+    """Return the largest recall under the other limits; None where they are not kept either."""
+    others = [target for target in targets if target.name != "min_recall"]
+    if not others or len(others) == len(targets):
+        return None
+    good = as_numpy(keeps_all(others, sums, totals, *known))
+    return float(as_numpy(sums[0])[good].max() / totals[0]) if np.any(good) else None
+
+
+def place_between(targets: Sequence[Target], fresh: bool) -> float:
     """Return where to cut between neighbouring scores, from 0, the lower one, to 1.
 
     Half way, unless any cut between them keeps a stated confidence: then where most is gained.
     """
-    if not fresh or target.error is None:
+    if not fresh or targets[0].error is None:
         return 0.5
-    return 1.0 - _CLOSE if target.name == "min_recall" else _CLOSE
+    return 1.0 - _CLOSE if for_fewest(targets) else _CLOSE
 
 
 def cut_between(above: float, below: float, place: float = 0.5) -> float:

@@ -75,7 +75,7 @@ class PartialFit:
         self : TightBoundLogisticRegression
             The estimator.
         """
-        if self._check_parameters() is not None:
+        if self._check_parameters():
             raise ValueError("partial_fit takes no max_fpr, min_recall or min_precision.")
         if in_blocks(X):
             raise ValueError(
@@ -117,8 +117,8 @@ class PartialFit:
             raise ValueError(f"classes must name at least two classes; got {classes!r}.")
         if classes is None and self._by_rows:
             raise ValueError(
-                "partial_fit does not know the costs of rows, which this model was fitted with; "
-                "fit it again, or give classes to start anew."
+                "partial_fit does not know the costs of rows, or the rewards, which this model was "
+                "fitted with; fit it again, or give classes to start anew."
             )
         if classes is None:
             classes, xp = as_numpy(self.classes_), array_namespace(self.coef_)

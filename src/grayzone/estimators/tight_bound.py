@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from grayzone.decision import action_labels
 from grayzone.decision.confidence import TooFewRowsError
 from grayzone.decision.costs import cost_matrix, cost_unit, savings
 from grayzone.decision.limits import Target
@@ -35,7 +36,7 @@ from grayzone.estimators._callbacks import (
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
 from grayzone.estimators._partial_fit import ACCEPTED, PartialFit
-from grayzone.estimators._rewards import RowRewards
+from grayzone.estimators._rewards import RowRewards, check_alone
 from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
@@ -114,18 +115,20 @@ class TightBoundLogisticRegression(
         of [1]_. The first bound is then the one at Chow's rule on the log-loss fit.
     undecided_label : "auto", str or number, default="auto"
         What ``predict`` returns for it; "auto" is -1 beside numbers and "undecided" beside strings.
+        Beside ``rewards`` any other says that their last column is that of this action.
     max_fpr : float or None, default=None
         Limit on the false positive rate of two classes; the true positive rate is maximised under
         it, §4.1 of [1]_.
     min_recall : float or None, default=None
-        Least true positive rate; the false positive rate is then minimised.
+        Least true positive rate; the false positive rate is then minimised, if it is the only
+        limit. Limits that cannot be kept together are an error that names them.
     min_precision : float or None, default=None
         Least precision; the true positive rate is then maximised.
     confidence : float or None, default=0.95
-        Probability with which the limit holds on new rows, drawn as the held-out ones are. These
+        Probability with which all limits hold on new rows, drawn as the held-out ones are. These
         set the threshold, by exact binomial bounds, as in :class:`RateLimitClassifier`; they are
         counted, whatever they weigh. Too few of them for such a statement are an error that names
-        how many it takes. None: the limit holds on average over draws of held-out rows or, without
+        how many it takes. None: limits hold on average over draws of held-out rows or, without
         ``validation_fraction``, on the training rows alone; new rows break it more often than not.
     validation_fraction : float or None, default=None
         Share of rows to hold out: for the final threshold under a limit; otherwise to warn where
@@ -159,7 +162,8 @@ class TightBoundLogisticRegression(
     classes_ : ndarray of shape (K,)
         Class labels; ``classes_[1]`` is the positive one of two.
     actions_ : ndarray of shape (A,)
-        What ``predict`` can return: the classes and, with ``reject_cost``, the undecided label.
+        What ``predict`` can return: the classes and, with ``reject_cost`` or ``rewards`` of one
+        more action, the undecided label.
     coef_ : ndarray of shape (1, n_features) or (A, n_features)
         Coefficients of the log-odds of two actions, or of the A scores.
     intercept_ : ndarray of shape (1,) or (A,)
@@ -170,7 +174,8 @@ class TightBoundLogisticRegression(
         Probability from which on ``predict`` decides for the positive class: 1/2, or what a limit
         asks for. None where there are other than two actions.
     cost_matrix_ : ndarray of shape (K, K)
-        ``cost[true, decided]``; the mean, where rows were given costs of their own.
+        ``cost[true, decided]``; the mean, where rows were given costs of their own. With rewards,
+        what decisions earn less than the best action, on average over rows of each label.
     promised_decrease_ : float
         Relative decrease that the last Newton step of the last convex fit promised (the largest
         scaled gradient with "direct"): how far the solution is from stationary.
@@ -256,6 +261,7 @@ class TightBoundLogisticRegression(
         y: Array = None,
         sample_weight: Array | None = None,
         example_costs: Any = None,
+        rewards: Any = None,
     ) -> Self:
         """Fit the policy; on any error or interruption the estimator stays as it was.
 
@@ -273,44 +279,52 @@ class TightBoundLogisticRegression(
             Costs of each row, in place of ``costs``: ``cost[row, true, decided]``, or ``{label:
             costs of misclassifying each row if it has that label}``, in any unit. They are rewards
             that the policy is trained for. None beside blocks, which bring theirs.
+        rewards : array-like of shape (n_samples, A), default=None
+            Rewards R(a, x) of every row and action, (4.1) of [1]_, in place of all costs: finite
+            numbers in any unit. Columns are those of ``classes_``, then that of the action named by
+            ``undecided_label``, where it is not "auto". They are all that is learnt from, if there
+            is no such action: ``y`` names the actions (in logs, those taken; if labels mean
+            nothing, any that has each of them), and its classes have the weights of
+            ``class_weight``. Not beside ``costs``, ``reject_cost``, ``example_costs``, limits or
+            blocks other than Dask's.
 
         Returns
         -------
         self : TightBoundLogisticRegression
             The fitted estimator.
         """
-        target = self._check_parameters()
-        costs_of_rows = {"example_costs": example_costs, "takes_costs": True}
-        labelled = open_rows(
-            self, X, y, sample_weight, class_weight=self.class_weight, **costs_of_rows, **ACCEPTED
-        )
-        if target is not None:
+        targets = self._check_parameters()
+        beside = 0 if rewards is None else check_alone(self, example_costs)
+        of_rows = {"example_costs": example_costs, "rewards": rewards, "beside": beside}
+        kinds = {"class_weight": self.class_weight, "takes_costs": True, **of_rows, **ACCEPTED}
+        labelled = open_rows(self, X, y, sample_weight, **kinds)
+        for target in targets:
             target.check_classes(labelled.classes)
         start = self._previous(labelled)
-        rewards = RowRewards.of(labelled, self, target) if labelled.priced else None
-        costs = self._decide(labelled.classes, labelled.prior, labelled.like, rewards)
-        train, held_out = self._split(labelled, target)
-        if rewards is not None:
-            train, held_out = rewards.given_to(train), held_out and rewards.given_to(held_out)
+        own = RowRewards.of(labelled, self, targets) if labelled.priced else None
+        costs = self._decide(labelled.classes, labelled.prior, labelled.like, own)
+        train, held_out = self._split(labelled, targets)
+        if own is not None:
+            train, held_out = own.given_to(train), held_out and own.given_to(held_out)
         spec = self._specify(costs, train.by_rows)
         problem = PolicyProblem(train, spec, self.tol, self.max_iter)
-        undecided = None if self.reject_cost is None else costs / self._unit
-        course = Course(self.n_bounds, self._directly(), target, undecided)
+        undecided = None if costs.shape[1] == len(costs) else costs / self._unit
+        course = Course(self.n_bounds, self._directly(), targets, undecided)
         given = {} if labelled.held is None else {"X": X, "y": y}
         with fit_progress(self, "bound", course.most_steps, **given) as report:
             solution = fit_policy(problem, course, start, self._listener(report, labelled.like))
         self._expose(solution, labelled.like)
-        if target is not None:
-            # with held-out rows the rate is that of new data
+        if targets:
+            # with held-out rows the rates are those of new data
             judged, fresh = (train, False) if held_out is None else (held_out, True)
-            self._cut = cut_scores(judged.plain, solution.coef, target, fresh=fresh)
+            self._cut = cut_scores(judged.plain, solution.coef, targets, fresh=fresh)
         elif held_out is not None:
             coefs = solution.first, solution.coef
             self.held_out_costs_ = mean_costs(held_out, coefs, costs, self.fit_intercept)
         self._warn(solution.stopped, endless=solution.path[-1] <= _NO_ERROR * problem.best)
         return self
 
-    def _check_parameters(self) -> Target | None:
+    def _check_parameters(self) -> tuple[Target, ...]:
         check_penalty("C", self.C, none=True)
         check_integer("n_bounds", self.n_bounds, least=1)
         check_choice("solver", self.solver, ("auto", "mm", "direct"))
@@ -319,15 +333,16 @@ class TightBoundLogisticRegression(
         check_number("eta0", self.eta0, above=0.0)
         if self.validation_fraction is not None:
             check_fraction(self.validation_fraction)
-        target = Target.of(self.max_fpr, self.min_recall, self.min_precision, self.confidence)
-        if target is not None and not self.fit_intercept:
-            raise ValueError(f"{target.name} needs an intercept to start from; got none.")
-        if target is not None and (self.costs is not None or self.reject_cost is not None):
+        limits = self.max_fpr, self.min_recall, self.min_precision
+        targets = Target.several(*limits, self.confidence)
+        if targets and not self.fit_intercept:
+            raise ValueError(f"{targets[0].name} needs an intercept to start from; got none.")
+        if targets and (self.costs is not None or self.reject_cost is not None):
             raise ValueError(
-                f"{target.name} already says what to trade for what; costs and reject_cost must be "
-                "None beside it."
+                f"{targets[0].name} already says what to trade for what; costs and reject_cost "
+                "must be None beside it."
             )
-        return target
+        return targets
 
     def _decide(
         self, classes: Array, prior: Array | None, like: Array, rewards: RowRewards | None = None
@@ -340,6 +355,9 @@ class TightBoundLogisticRegression(
             self.__dict__.pop(name, None)
         self.classes_ = classes
         self._set_rejection(classes)
+        if rewards is not None and rewards.reject_costs is not None:
+            self.actions_ = action_labels(classes, self.undecided_label)
+            self._reject_costs = list(rewards.reject_costs)
         known = self.costs if rewards is None else rewards.costs
         self.cost_matrix_ = costs = cost_matrix(known, classes, prior)
         if self._reject_costs is not None:
@@ -358,25 +376,27 @@ class TightBoundLogisticRegression(
         check_is_fitted(self, "coef_")
         return float(sigmoid(np.array(self._cut))) if self.actions_.shape[0] == 2 else None
 
-    def _split(self, labelled: Labelled, target: Target | None) -> tuple[Labelled, Labelled | None]:
+    def _split(
+        self, labelled: Labelled, targets: tuple[Target, ...]
+    ) -> tuple[Labelled, Labelled | None]:
         """Return the rows to fit to, and those held out."""
-        share, stated = self.validation_fraction, target is not None and target.error is not None
+        share, stated = self.validation_fraction, bool(targets) and self.confidence is not None
         if share is None and stated:
             share = _HELD_OUT
         if share is None:
             return labelled, None
         # a precision is about rows of both classes, as many of each as come
-        by_class = not (stated and target is not None and target.name == "min_precision")
+        by_class = not (stated and self.min_precision is not None)
         rng = check_random_state(self.random_state)
         train, held_out = split(labelled, share, rng, by_class)
-        if target is not None:
-            try:
+        try:
+            for target in targets:
                 target.check_rows(*held_out.counts.tolist())
-            except TooFewRowsError as error:
-                raise TooFewRowsError(
-                    f"{error} So would a larger validation_fraction (now {share:g}); "
-                    "confidence=None makes no statement."
-                ) from None
+        except TooFewRowsError as error:
+            raise TooFewRowsError(
+                f"{error} So would a larger validation_fraction (now {share:g}); "
+                "confidence=None makes no statement."
+            ) from None
         return train, held_out
 
     def _specify(self, costs: Array, by_rows: bool) -> PolicySpec:
@@ -439,7 +459,7 @@ class TightBoundLogisticRegression(
         if not (self.warm_start and hasattr(self, "coef_")):
             return None
         classes = labelled.classes
-        n_actions = len(classes) + int(self.reject_cost is not None)
+        n_actions = len(classes) + (labelled.beside or int(self.reject_cost is not None))
         shape = (1 if n_actions == 2 else n_actions, labelled.n_features)
         if self.coef_.shape != shape or not np.array_equal(classes, as_numpy(self.classes_)):
             return None

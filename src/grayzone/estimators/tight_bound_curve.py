@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +39,9 @@ def roc_by_costs(
     the zone have (§1 of Hérault & Grandvalet, 2007): there its points are good ones, and beyond it
     they are not. Here each point has a model, and with it a zone, of its own.
 
+    All asymmetries are one path, as Bach et al. (2006) have it: where the estimator has
+    ``warm_start``, each fit starts from the one before, whose solution is next to its own.
+
     Parameters
     ----------
     estimator : estimator
@@ -65,6 +70,9 @@ def roc_by_costs(
 
     Hérault, R. & Grandvalet, Y. (2007). Sparse probabilistic classifiers. ICML.
 
+    Bach, F. R., Heckerman, D. and Horvitz, E. (2006). Considering cost asymmetry in learning
+    classifiers. Journal of Machine Learning Research.
+
     Examples
     --------
     >>> from sklearn.datasets import make_classification
@@ -82,7 +90,7 @@ def roc_by_costs(
     """
     if (X_test is None) != (y_test is None):
         raise ValueError("Give X_test and y_test together, or neither of them.")
-    values = _asymmetries(asymmetries)
+    values = checked_asymmetries(asymmetries, _logistic_scale)
     labels = as_labels(y, "y")
     classes = np.unique(labels)
     if classes.size != 2:
@@ -97,10 +105,7 @@ def roc_by_costs(
     if not (positive.any() and (~positive).any()):
         raise ValueError("The data that rates are measured on must have rows of both classes.")
     models, rates = [], []
-    for a in values:
-        costs = {classes[0]: 1.0 - a, classes[1]: a}
-        model = clone(estimator).set_params(costs=costs)
-        model.fit(X, y, sample_weight=sample_weight)
+    for model in cost_path(estimator, X, y, classes, values, sample_weight):
         decided = model.predict(where) == classes[1]
         rates.append((decided[~positive].mean(), decided[positive].mean()))
         models.append(model)
@@ -108,12 +113,32 @@ def roc_by_costs(
     return CostRoc(fpr, tpr, values, models)
 
 
-def _asymmetries(given: Any) -> Array:
+def cost_path(
+    estimator: Any, X: Array, y: Array, classes: Array, values: Array, sample_weight: Array | None
+) -> Iterator[Any]:
+    """Yield a model for each asymmetry, fitted from the one before where that can be a start."""
+    warm, model = "warm_start" in estimator.get_params(deep=False), clone(estimator)
+    for a in values.tolist():
+        model = deepcopy(model) if warm else clone(estimator)
+        costs = {classes[0]: 1.0 - a, classes[1]: a}
+        model.set_params(costs=costs, **({"warm_start": True} if warm else {}))
+        model.fit(X, y, sample_weight=sample_weight)
+        if warm:
+            model.set_params(warm_start=estimator.warm_start)
+        yield model
+
+
+def checked_asymmetries(given: Any, spread: Callable[[int], Array]) -> Array:
+    """Return costs of a miss in ascending order; so many, where a number of them is given."""
     values = as_numpy(given).astype(np.float64)
     if values.ndim == 0:
         if not (np.isfinite(values) and values >= 1 and values == int(values)):
             raise ValueError(f"asymmetries must be an integer >= 1 or numbers; got {given!r}.")
-        values = 1.0 / (1.0 + np.exp(-np.linspace(-5.0, 5.0, int(values))))
+        values = spread(int(values))
     if values.ndim != 1 or not values.size or not np.all((values > 0.0) & (values < 1.0)):
         raise ValueError(f"asymmetries must lie strictly between 0 and 1; got {given!r}.")
     return np.sort(values)
+
+
+def _logistic_scale(number: int) -> Array:
+    return 1.0 / (1.0 + np.exp(-np.linspace(-5.0, 5.0, number)))

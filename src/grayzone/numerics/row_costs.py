@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
 from numpy.typing import ArrayLike
 
@@ -81,6 +82,64 @@ def cost_matrices(
             "cost the same."
         )
     return matrices
+
+
+def action_losses(
+    rewards: Any,
+    classes: ArrayLike,
+    n_rows: int | None = None,
+    *,
+    beside: int = 0,
+    name: str = "rewards",
+) -> Array:
+    r"""Turn rewards of rows and actions into what each action earns less than the row's best one.
+
+    With :math:`R_{ia}` the reward R(a, x_i) of (4.1) of Le Roux (2017) that is
+    :math:`\max_b R_{ib} - R_{ia}`: costs of a row whatever its class is.
+
+    Parameters
+    ----------
+    rewards : array-like of shape (n_samples, 1, n_actions)
+        Finite numbers, negative ones too, in any unit.
+    classes : array-like of shape (n_classes,)
+        The labels, whose actions come first.
+    n_rows : int, default=None
+        How many rows there are; None: as many as have rewards.
+    beside : int, default=0
+        How many actions there are beside the classes.
+    name : str, default="rewards"
+        What errors call them.
+
+    Returns
+    -------
+    losses : array of shape (n_samples, 1, n_actions)
+        In double precision, in the library and on the device of what was given.
+
+    Examples
+    --------
+    >>> from grayzone.numerics.row_costs import action_losses
+    >>> action_losses([[[1.0, 0.0, 0.8]], [[-2.0, 3.0, 0.8]]], classes=[0, 1], beside=1)
+    array([[[0. , 1. , 0.2]],
+    <BLANKLINE>
+           [[5. , 0. , 2.2]]])
+    """
+    values, labels = _numbers(rewards, name), as_numpy(classes)
+    n_actions = len(labels) + beside
+    if values.ndim != 3 or values.shape[1] != 1 or values.shape[2] != n_actions:
+        rows = "n_samples" if n_rows is None else n_rows
+        last = ", and the undecided action last" if beside else ""
+        raise ValueError(
+            f"{name} has shape {_of_rows(values)}; expected ({rows}, {n_actions}): one column for "
+            f"each of the classes {listed(labels)}{last}."
+            + ("" if beside else " An action beside the classes takes an undecided_label.")
+        )
+    _check_rows(values, n_rows, name, "rewards")
+    return array_namespace(values).max(values, axis=2, keepdims=True) - values
+
+
+def _of_rows(values: Array) -> tuple[int, ...]:
+    """Shape of rewards as they were given, without the axis that classes of costs have."""
+    return tuple(size for axis, size in enumerate(values.shape) if axis != 1)
 
 
 def costs_at(example_costs: Any, rows: Any) -> Any:
@@ -159,17 +218,35 @@ def _spread(columns: list[Array], n_rows: int) -> Array:
 
 def _amounts(values: Any, name: str) -> Array:
     """Check finite numbers, none of them negative, and return them in double precision."""
-    if not is_array_api_obj(values):
-        values = as_numpy(values)
-    if is_numpy_array(values) and values.dtype.kind not in "biuf":
-        return as_amounts(values, name)
+    values = _doubles(values, name)
     xp = array_namespace(values)
-    values = xp.astype(values, xp.float64, copy=False)
     if not bool(xp.all((values >= 0.0) & (values < xp.inf))):
         as_amounts(values, name)  # which says where
     return values
 
 
-def _check_rows(values: Array, n_rows: int | None, name: str) -> None:
+def _numbers(values: Any, name: str) -> Array:
+    """Check finite numbers, and return them in double precision."""
+    values = _doubles(values, name)
+    xp = array_namespace(values)
+    if not bool(xp.all(xp.isfinite(values))):
+        as_amounts(xp.abs(values), name)  # which says where
+    return values
+
+
+def _doubles(values: Any, name: str) -> Array:
+    """Return numbers in double precision, wherever they are."""
+    if not is_array_api_obj(values):
+        values = as_numpy(values)
+    if is_numpy_array(values) and values.dtype.kind not in "biuf":
+        try:
+            return values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be made of numbers; got {values!r}.") from error
+    xp = array_namespace(values)
+    return xp.astype(values, xp.float64, copy=False)
+
+
+def _check_rows(values: Array, n_rows: int | None, name: str, what: str = "costs") -> None:
     if n_rows is not None and values.shape[0] != n_rows:
-        raise ValueError(f"{name} has costs of {values.shape[0]} rows; expected {n_rows}.")
+        raise ValueError(f"{name} has {what} of {values.shape[0]} rows; expected {n_rows}.")

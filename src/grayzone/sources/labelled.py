@@ -28,7 +28,7 @@ from grayzone.numerics.checks import (
     check_weights,
 )
 from grayzone.numerics.designs import Design, as_design
-from grayzone.numerics.row_costs import cost_matrices, costs_at
+from grayzone.numerics.row_costs import action_losses, cost_matrices, costs_at
 from grayzone.sources.seen import Seen, checksum
 from grayzone.sources.source import Block, HeldSource, Source, Sums, added
 
@@ -51,8 +51,9 @@ class Rows:
         Number of the first row among all, of rows that follow each other.
     numbers : array of shape (n,) or None
         Numbers of the rows among all; None where they follow each other.
-    costs : array of shape (n, K, K) or None
-        ``cost[row, true, decided]``, where rows have costs of their own.
+    costs : array of shape (n, K, K) or (n, 1, A), or None
+        ``cost[row, true, decided]``, where rows have costs of their own; of rewards, what actions
+        earn less than the best one, whatever the class is.
     own : array of shape (n, m) or None
         Floors or rewards of the rows themselves; None where those of their classes are theirs.
     """
@@ -154,6 +155,9 @@ class Labelled:
         Whether rows have costs of their own.
     by_rows : bool
         Whether rows have floors or rewards of their own, which follow from their costs.
+    beside : int or None
+        Where rows came with rewards of actions in place of costs: how many actions there are beside
+        the classes.
     """
 
     source: Source
@@ -166,6 +170,7 @@ class Labelled:
     seen: Seen | None = None
     priced: bool = False
     by_rows: bool = False
+    beside: int | None = None
 
     @property
     def n_rows(self) -> int:
@@ -232,8 +237,8 @@ class Labelled:
         """Sum a task over all rows, block by block in their order."""
         if self.held is not None:
             return task(self.held)
-        at_a_time = self.source.at_a_time
-        encoded = _Encoded(self.classes, self.factors, at_a_time, self.part, self.seen, task)
+        known = self.classes, self.factors, self.source.at_a_time
+        encoded = _Encoded(*known, self.part, self.seen, self.beside, task)
         return self.source.reduce(encoded)
 
     def take(self, places: Array) -> Labelled:
@@ -265,13 +270,14 @@ class Labelled:
 # ------------------------------------------------------------------------------------------
 
 
-def label(source: Source, class_weight: Any = None) -> Labelled:
+def label(source: Source, class_weight: Any = None, beside: int | None = None) -> Labelled:
     """Find what classes and weights the rows of a source have.
 
-    Rows of a stream are read once, and checked.
+    Rows of a stream are read once, and checked. Where ``beside`` is a number, what rows bring are
+    rewards of so many actions more than there are classes.
     """
     if isinstance(source, HeldSource):
-        return _label_held(source, class_weight)
+        return _label_held(source, class_weight, beside)
     found = source.reduce(_census)
     classes, counts, mass = _merged(found["labels"])
     priced = _all_or_none(found["priced"])
@@ -279,10 +285,10 @@ def label(source: Source, class_weight: Any = None) -> Labelled:
     factors = _class_factors(class_weight, classes, mass)
     _check_classes(classes, mass * factors)
     seen = Seen(dict(found["seen"]))
-    return Labelled(source, classes, counts, mass, factors, seen=seen, priced=priced)
+    return Labelled(source, classes, counts, mass, factors, seen=seen, priced=priced, beside=beside)
 
 
-def _label_held(source: HeldSource, class_weight: Any) -> Labelled:
+def _label_held(source: HeldSource, class_weight: Any, beside: int | None) -> Labelled:
     X, y, weight, _, costs = source.block
     check_values(X)
     if is_numpy_array(y):
@@ -293,7 +299,7 @@ def _label_held(source: HeldSource, class_weight: Any) -> Labelled:
     like = np.empty(0) if sp.issparse(X) else X
     codes = _codes(y, classes, like)
     if costs is not None:
-        costs = moved(cost_matrices(costs, classes, int(X.shape[0])), codes)
+        costs = moved(_read(costs, classes, int(X.shape[0]), beside), codes)
     rows = Rows(X, codes, moved(weight, codes), memory={}, costs=costs)
     counts, mass = _counted(rows, classes.size)
     factors = _class_factors(class_weight, classes, mass)
@@ -302,7 +308,17 @@ def _label_held(source: HeldSource, class_weight: Any) -> Labelled:
         rows = rows.weighing(rows.weight * _per_row(factors, rows))
     if not np.all(weight > 0):
         rows = rows.take(moved(np.flatnonzero(weight > 0), codes))
-    return Labelled(source, classes, counts, mass, factors, rows, priced=costs is not None)
+    return Labelled(
+        source, classes, counts, mass, factors, rows, priced=costs is not None, beside=beside
+    )
+
+
+def _read(costs: Any, classes: Array, n_rows: int, beside: int | None, of: str = "") -> Array:
+    """Check what decisions about rows cost, or what actions earn; ``of`` says which rows."""
+    if beside is not None:
+        return action_losses(costs, classes, n_rows, beside=beside, name=f"rewards{of}")
+    # what makes no difference in a part of the rows may make one in another
+    return cost_matrices(costs, classes, n_rows, some_stake=not of, name=f"example_costs{of}")
 
 
 def _codes(y: Array, classes: Array, like: Array) -> Array:
@@ -448,6 +464,7 @@ class _Encoded:
     at_a_time: int
     part: Callable[[Rows], Rows] | None
     seen: Seen | None
+    beside: int | None
     task: Callable[[Rows], Sums]
 
     def __call__(self, block: Block) -> Sums:
@@ -464,11 +481,9 @@ class _Encoded:
             weight = xp.astype(moved(block.weight, codes), xp.float64)
         costs = None
         if block.costs is not None:
-            last = block.first + block.X.shape[0] - 1
-            name = f"example_costs (of rows {block.first} to {last})"
             n_rows = int(block.X.shape[0])
-            known = cost_matrices(block.costs, self.classes, n_rows, some_stake=False, name=name)
-            costs = moved(known, codes)
+            place = f" (of rows {block.first} to {block.first + n_rows - 1})"
+            costs = moved(_read(block.costs, self.classes, n_rows, self.beside, place), codes)
         rows = Rows(block.X, codes, weight, block.first, costs=costs)
         if np.any(self.factors != 1.0):
             rows = rows.weighing(weight * _per_row(self.factors, rows))

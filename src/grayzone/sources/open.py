@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from grayzone.numerics.backend import is_elsewhere, moved
 from grayzone.numerics.checks import as_numpy
-from grayzone.sources.dask import dask_source, is_of_dask
+from grayzone.sources.dask import dask_source, is_dask_array, is_of_dask
 from grayzone.sources.labelled import Labelled, label
 from grayzone.sources.source import HeldSource, Source
 
@@ -35,6 +35,8 @@ def open_rows(
     by_rows: bool = False,
     example_costs: Any = None,
     takes_costs: bool = False,
+    rewards: Any = None,
+    beside: int = 0,
     **accepted: Any,
 ) -> Labelled:
     """Return the rows that a fit was given, checked, with their classes.
@@ -53,6 +55,10 @@ def open_rows(
         Costs of each row that its ``fit`` was given; blocks bring theirs.
     takes_costs : bool
         Whether a fit does anything with costs of rows: blocks may have some.
+    rewards : object
+        Rewards of each row and action that its ``fit`` was given, in place of costs.
+    beside : int
+        How many actions there are beside the classes, where there are rewards.
     **accepted
         What ``validate_data`` is told of the kinds of X there may be, in NumPy's memory.
 
@@ -61,19 +67,39 @@ def open_rows(
     rows : Labelled
         The rows, held where they are in one place.
     """
+    if rewards is not None:
+        example_costs = _of_every_class(rewards, X)
     source = given_blocks(estimator, X, y, sample_weight, example_costs)
     if source is None:
         X, y = validated(estimator, X, y, **accepted)
         if by_rows and sp.issparse(X):
             X = X.tocsr()
         source = HeldSource(X, y, sample_weight, example_costs)
-    labelled = label(source, class_weight)
+    labelled = label(source, class_weight, None if rewards is None else beside)
     if labelled.priced and not takes_costs:
         raise ValueError(
             f"{type(estimator).__name__} learns nothing from costs of rows, which these blocks "
             "have; open them without."
         )
     return labelled
+
+
+def _of_every_class(rewards: Any, X: Any) -> Any:
+    """Return rewards (n, A) as costs of rows travel, (n, 1, A): the same whatever the class is."""
+    if isinstance(X, Source):
+        raise ValueError(
+            f"rewards are for rows in memory or of Dask; {type(X).__name__} has none. Costs of "
+            "decisions come with blocks: open them with costs."
+        )
+    if is_of_dask(rewards) and not (is_of_dask(X) and is_dask_array(rewards)):
+        raise ValueError("rewards must be an array, and one of Dask only beside rows of Dask.")
+    values = rewards if is_array_api_obj(rewards) or is_of_dask(rewards) else as_numpy(rewards)
+    if getattr(values, "ndim", 0) != 2:
+        raise ValueError(
+            f"rewards must be an array reward[row, action] of two dimensions; got shape "
+            f"{tuple(getattr(values, 'shape', ()))}."
+        )
+    return values[:, None, :]
 
 
 def given_blocks(

@@ -1,6 +1,6 @@
-r"""Policies of two actions under a limit on a rate: feasible at every step.
+r"""Policies of two actions under limits on rates: feasible at every step.
 
-Rates are linear in the probabilities of the rows' own classes: with weights :math:`a_i \ge 0`, the
+Rates are linear in the probabilities of the rows' own classes: with weights :math:`a_i \ge 0`, a
 limit is :math:`\sum_i a_i p(y_i|x_i) \ge b`. The bound of Lemma 1 replaces its left side by
 something smaller, concave in the parameters,
 
@@ -10,8 +10,10 @@ so that what satisfies it satisfies the limit. Its Lagrangian is a log-loss with
 and a search for its multiplier solves each subproblem. Solutions are feasible from the first to the
 last, and the objective never falls; ascent in the dual would oscillate.
 
-Weights of the limit are those of the rows times a factor of their class, and so are its targets
-beside those of the objective: the Lagrangian is the bound of other rewards.
+Weights of a limit are those of the rows times a factor of their class, and so are its targets
+beside those of the objective: the Lagrangian is the bound of other rewards. Of two limits either is
+tried alone, and is the solution where it keeps the other; where neither does both bind, and the
+search for the multiplier of one goes on inside of that for the other.
 """
 
 from __future__ import annotations
@@ -51,14 +53,14 @@ Solver = Callable[[float, Solution], tuple[Solution, float]]
 
 
 def constrain(problem: PolicyProblem, first: Solution, n_bounds: int) -> Iterator[Solution]:
-    """Maximise rewards under a limit, from the first bound's minimum shifted until it is kept.
+    """Maximise rewards under limits, from the first bound's minimum shifted until they are kept.
 
     Parameters
     ----------
     problem : PolicyProblem
-        Two actions and their limit; rows have their own weights, without those of classes.
+        Two actions and their limits; rows have their own weights, without those of classes.
     first : Solution
-        The fit without it.
+        The fit without them.
     n_bounds : int
         How often the bounds are renewed.
 
@@ -67,14 +69,13 @@ def constrain(problem: PolicyProblem, first: Solution, n_bounds: int) -> Iterato
     solution : Solution
         Every one feasible; their expected costs never rise.
     """
-    limit = problem.spec.limit
-    assert limit is not None
-    point, multiplier = _shifted(problem, limit, first.reading.point), 1.0
+    point = _shifted(problem, first.reading.point)
+    multipliers = np.ones(len(problem.spec.limits))
     now = Solution(problem.read(problem.bound_at(point), point, curvature=False), first.residual)
     yield now
     for _ in range(n_bounds):
         before = now.cost
-        now, multiplier = _bounded_step(problem, limit, now, multiplier)
+        now = _Subproblem(problem, now).solution(multipliers)
         if now.cost > before:  # by what the search leaves: nothing is gained any more
             return
         yield now
@@ -82,24 +83,64 @@ def constrain(problem: PolicyProblem, first: Solution, n_bounds: int) -> Iterato
             return
 
 
-def _bounded_step(
-    problem: PolicyProblem, limit: ClassLimit, now: Solution, multiplier: float
-) -> tuple[Solution, float]:
-    """Solve the convex subproblem at the current solution; returns its multiplier as well."""
-    here = now.reading
-    slack = limit.constant + float(here["limit"])
-    # a multiplier of 1 makes the limit weigh as much as the objective
-    unit = float(here["reward"]) / max(float(here["pulled"]), 1e-300)
-    own, tight_at = np.diag(np.abs(limit.factors)), PolicyAt(here.point)
+class _Subproblem:
+    """The convex subproblem at the current solution."""
 
-    def solved(multiplier: float, start: Solution) -> tuple[Solution, float]:
-        lagrangian = Bound(problem.spec.rewards + unit * multiplier * own, tight_at)
-        reading = problem.read(lagrangian, start.reading.point)
-        solution = fit_bound(reading, FINER * problem.tol)
-        return solution, slack - float(solution.reading["lost"])
+    def __init__(self, problem: PolicyProblem, now: Solution) -> None:
+        self._problem, self._now, here = problem, now, now.reading
+        self._limits, self._tight_at = problem.spec.limits, PolicyAt(here.point)
+        self._slack = np.array([limit.constant for limit in self._limits]) + here["limits"]
+        # a multiplier of 1 makes a limit weigh as much as the objective
+        unit = float(here["reward"]) / np.maximum(here["pulled"], 1e-300)
+        self._own = [u * np.abs(k.factors) for u, k in zip(unit, self._limits, strict=True)]
 
-    kept, multiplier = _smallest(solved, now, multiplier, _CLOSE * limit.scale)
-    return (now if kept is None else kept), multiplier
+    def solution(self, multipliers: Array) -> Solution:
+        """Return the solution, from the last bound's multipliers, which become this one's."""
+        for k, multiplier in enumerate(multipliers):
+            kept, found = self._alone(k, float(multiplier))
+            if kept is not None and self._keeps_others(kept, k):
+                multipliers[k] = found
+                return kept
+        both = self._together(multipliers) if len(multipliers) == 2 else None
+        return self._now if both is None else both
+
+    def _keeps_others(self, solution: Solution, k: int) -> bool:
+        return bool(np.all(np.delete(self._rooms(solution), k) >= 0.0))
+
+    def _rooms(self, solution: Solution) -> Array:
+        return self._slack - solution.reading["lost"]
+
+    def _solved(self, multipliers: dict[int, float], start: Solution) -> Solution:
+        own = sum(multiplier * self._own[k] for k, multiplier in multipliers.items())
+        lagrangian = Bound(self._problem.spec.rewards + np.diag(own), self._tight_at)
+        reading = self._problem.read(lagrangian, start.reading.point)
+        return fit_bound(reading, FINER * self._problem.tol)
+
+    def _alone(self, k: int, multiplier: float) -> tuple[Solution | None, float]:
+        def solved(multiplier: float, start: Solution) -> tuple[Solution, float]:
+            solution = self._solved({k: multiplier}, start)
+            return solution, float(self._rooms(solution)[k])
+
+        return _smallest(solved, self._now, multiplier, _CLOSE * self._limits[k].scale)
+
+    def _together(self, multipliers: Array) -> Solution | None:
+        """Keep two limits: for each multiplier of the second, the smallest of the first."""
+        close = [_CLOSE * limit.scale for limit in self._limits]
+        # each search for the first starts there: one that ended at next to nothing is no start
+        origin = float(multipliers[0])
+
+        def keeping(second: float, start: Solution) -> tuple[Solution, float]:
+            def solved(first: float, start: Solution) -> tuple[Solution, float]:
+                solution = self._solved({0: first, 1: second}, start)
+                return solution, float(self._rooms(solution)[0])
+
+            kept, _ = _smallest(solved, start, origin, close[0])
+            if kept is None:  # by rounding
+                return start, -self._limits[1].scale
+            return kept, float(self._rooms(kept)[1])
+
+        kept, multipliers[1] = _smallest(keeping, self._now, float(multipliers[1]), close[1])
+        return kept
 
 
 # ------------------------------------------------------------------------------------------
@@ -109,34 +150,35 @@ def _bounded_step(
 
 @dataclass(frozen=True)
 class _Shifts:
-    """What is had of the limit at several shifts of the intercept, in one reading."""
+    """What is had of the limits at several shifts of the intercept, in one reading."""
 
     spec: PolicySpec
-    limit: ClassLimit
     point: Point
     shifts: tuple[float, ...]
 
     def __call__(self, rows: Rows) -> Sums:
         F = self.point.scores_of(self.spec, rows)
 
-        def had(shift: float) -> Array:
+        def had(limit: ClassLimit, shift: float) -> float:
             def of_rows(F: Array, codes: Array, weight: Array) -> Array:
-                return amounts(self.limit.factors, codes, weight) * sigmoid(F[:, 0] + shift)
+                return amounts(limit.factors, codes, weight) * sigmoid(F[:, 0] + shift)
 
-            return summed(of_rows, F, rows.codes, rows.weight)
+            return float(summed(of_rows, F, rows.codes, rows.weight))
 
-        return {"limit": np.array([float(had(shift)) for shift in self.shifts])}
+        return {"limits": np.array([[had(k, s) for s in self.shifts] for k in self.spec.limits])}
 
 
-def _shifted(problem: PolicyProblem, limit: ClassLimit, first: Point) -> Point:
-    """Move the intercept just as far as it takes for the limit to be kept."""
+def _shifted(problem: PolicyProblem, first: Point) -> Point:
+    """Move the intercept just as far as it takes for the limits to be kept."""
+    limits = problem.spec.limits
+    constants = np.array([[limit.constant] for limit in limits])
 
     def kept(shifts: Array) -> Array:
-        task = _Shifts(problem.spec, limit, first, tuple(float(s) for s in shifts))
-        return limit.constant + problem.labelled.reduce(task)["limit"] >= 0.0
+        task = _Shifts(problem.spec, first, tuple(float(s) for s in shifts))
+        return np.all(constants + problem.labelled.reduce(task)["limits"] >= 0.0, axis=0)
 
     at_once = 1 if problem.labelled.cheap_rereads else _AT_ONCE
-    inside, outside = _bracket(kept, at_once)
+    inside, outside = _bracket(kept, at_once, " and ".join(limit.asked for limit in limits))
     while abs(inside - outside) > _FINEST * max(1.0, abs(inside)):
         tried = np.linspace(outside, inside, at_once + 2)[1:-1]
         good = np.append(kept(tried), True)
@@ -148,8 +190,8 @@ def _shifted(problem: PolicyProblem, limit: ClassLimit, first: Point) -> Point:
     return Point(coef, None if first.scores is None else first.scores + inside)
 
 
-def _bracket(kept: Callable[[Array], Array], at_once: int) -> tuple[float, float]:
-    """Shift that keeps the limit, and one next to it, nearer to none, that does not.
+def _bracket(kept: Callable[[Array], Array], at_once: int, asked: str) -> tuple[float, float]:
+    """Shift that keeps the limits, and one next to it, nearer to none, that does not.
 
     Outwards, to the nearest: a precision need not be kept everywhere beyond.
     """
@@ -164,7 +206,7 @@ def _bracket(kept: Callable[[Array], Array], at_once: int) -> tuple[float, float
             inside = float(tried[int(np.argmax(good))])
             return inside, inside - float(np.copysign(_STEP, inside))
     raise ValueError(
-        "The limit cannot be kept on the training data, whatever the threshold is: there is no "
+        f"{asked} cannot be kept on the training data, whatever the threshold is: there is no "
         "start for the constrained fit. Ask for less."
     )
 

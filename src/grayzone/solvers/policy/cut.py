@@ -8,6 +8,7 @@ it, down to single scores where it has few.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,9 +17,10 @@ from array_api_compat import array_namespace
 
 from grayzone.decision.limits import (
     Target,
-    cut_at,
     cut_between,
-    keeps,
+    cut_for_all,
+    for_fewest,
+    keeps_all,
     nothing_kept,
     place_between,
 )
@@ -45,26 +47,27 @@ class _Groups(NamedTuple):
     downs: Array  # weight of negative rows
 
 
-def cut_scores(labelled: Labelled, coef: Array, target: Target, *, fresh: bool) -> float:
-    """Return the score from which on to decide for the positive class, so as to keep the rate.
+def cut_scores(labelled: Labelled, coef: Array, targets: Sequence[Target], *, fresh: bool) -> float:
+    """Return the score from which on to decide for the positive class, so as to keep all rates.
 
     ``coef`` has an intercept; rows that are ``fresh`` have not been seen by the fit. See
-    :func:`grayzone.decision.limits.cut_at`.
+    :func:`grayzone.decision.limits.cut_for_all`.
     """
-    counting = fresh and target.error is not None
-    if counting and target.name == "min_precision" and labelled.held is None:
-        return cut_at(target, *_brought(labelled, coef), fresh)
+    counting = fresh and targets[0].error is not None
+    precise = any(target.name == "min_precision" for target in targets)
+    if counting and precise and labelled.held is None:
+        return cut_for_all(targets, *_brought(labelled, coef), fresh)
     if counting:
         labelled = labelled.part_of(_one_each, labelled.counts, labelled.counts.astype(np.float64))
     rows = labelled.held
     if rows is not None:
         scores = rows.design().scores(moved(coef, rows.weight))[:, 0]
-        return cut_at(target, scores, rows.codes == 1, rows.weight, fresh)
+        return cut_for_all(targets, scores, rows.codes == 1, rows.weight, fresh)
     reader = _Reader(labelled, coef)
     groups = reader.divided(-np.inf, np.inf, labelled.n_rows)
     means = (labelled.mass / labelled.counts)[::-1]
     while True:
-        place, wanting = _search(groups, target, means, fresh)
+        place, wanting = _search(groups, targets, means, fresh)
         if wanting is None:
             break
         top, bottom, counts, *_ = (column[wanting] for column in groups)
@@ -72,9 +75,9 @@ def cut_scores(labelled: Labelled, coef: Array, target: Target, *, fresh: bool) 
         columns = zip(groups, part, strict=True)
         groups = _Groups(*(np.r_[old[:wanting], new, old[wanting + 1 :]] for old, new in columns))
     if place is None:
-        return nothing_kept(target)
+        return nothing_kept(targets)
     edge = float(groups.top[place]) if place < groups.top.size else -np.inf
-    return reader.cut(edge, place_between(target, fresh))
+    return reader.cut(edge, place_between(targets, fresh))
 
 
 def _one_each(rows: Rows) -> Rows:
@@ -94,17 +97,17 @@ def _brought(labelled: Labelled, coef: Array) -> tuple[Array, Array, Array]:
 
 
 def _search(
-    groups: _Groups, target: Target, means: Array, fresh: bool
+    groups: _Groups, targets: Sequence[Target], means: Array, fresh: bool
 ) -> tuple[int | None, int | None]:
     """Return the best place, groups above it, or else the group that could hold a better one."""
     ups, downs = (np.append(0.0, np.cumsum(part)) for part in (groups.ups, groups.downs))
     totals = float(ups[-1]), float(downs[-1])
-    good = keeps(target, (ups, downs), totals, means, fresh)
+    good = keeps_all(targets, (ups, downs), totals, means, fresh)
     # at best all positive rows of a group come first, and none of the others
-    maybe = keeps(target, (ups[1:], downs[:-1]), totals, means, fresh)
+    maybe = keeps_all(targets, (ups[1:], downs[:-1]), totals, means, fresh)
     maybe &= np.nextafter(groups.bottom, np.inf) < groups.top
     places, wanting = np.flatnonzero(good), np.flatnonzero(maybe)
-    if target.name == "min_recall":
+    if for_fewest(targets):
         place = int(places[0]) if places.size else groups.top.size + 1
         open_ = wanting.size > 0 and wanting[0] < place
         return (int(place) if places.size else None), (int(wanting[0]) if open_ else None)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -59,7 +59,7 @@ class PolicySpec:
     rewards: Array  # (K, A)
     penalty: float  # lambda / A
     fit_intercept: bool
-    limit: ClassLimit | None = None
+    limits: tuple[ClassLimit, ...] = ()
     by_rows: bool = False
 
     def kinds(self, rows: Rows) -> Array:
@@ -170,7 +170,9 @@ class ChowsRule:
             taken = xp.astype(action[:, None] == known[None, :], xp.float64)
             return _DOUBT / n_actions + (1.0 - _DOUBT) * taken
 
-        columns = (F, rows.costs) if spec.by_rows else (F,)
+        # rewards say nothing of what the row would earn if it were of another class
+        known = rows.costs is not None and rows.costs.shape[1] == n_classes
+        columns = (F, rows.costs) if known else (F,)
         return mapped(chosen, n_actions, *columns)
 
 
@@ -201,7 +203,7 @@ _PART_OF = {
     "grams": DERIVATIVES,
     "gradient": DERIVATIVES,
     "reward": REWARD,
-    "limit": RATES,
+    "limits": RATES,
     "pulled": RATES,
     "lost": LOST,
 }
@@ -246,35 +248,41 @@ class _SumsAt:
         return sums
 
     def _rates(self, *columns: Array) -> Sums:
-        """What is had of the limit, and of the probabilities of the rows' own classes in it."""
-        assert self.spec.limit is not None
-        factors, xp = self.spec.limit.factors, array_namespace(*columns)
+        """What is had of the limits, and of the probabilities of the rows' own classes in them."""
+        xp = array_namespace(*columns)
 
-        def had(p: Array, codes: Array, weight: Array) -> Array:
+        def had(factors: Array, p: Array, codes: Array, weight: Array) -> Array:
             return amounts(factors, codes, weight) * p[:, 1]
 
-        def pulled(p: Array, codes: Array, weight: Array) -> Array:
+        def pulled(factors: Array, p: Array, codes: Array, weight: Array) -> Array:
             own = xp.where(codes == 1, p[:, 1], p[:, 0])
             return xp.abs(amounts(factors, codes, weight)) * own
 
-        return {"limit": summed(had, *columns), "pulled": summed(pulled, *columns)}
+        return {
+            "limits": self._of_limits(had, *columns),
+            "pulled": self._of_limits(pulled, *columns),
+        }
+
+    def _of_limits(self, function: Callable[..., Array], *columns: Array) -> Array:
+        """Sums of a function of factors and rows, for each of the limits."""
+        limits = self.spec.limits
+        return np.array([float(summed(partial(function, k.factors), *columns)) for k in limits])
 
     def _lost(self, F: Array, rows: Rows) -> Array:
-        """What the bound of the limit loses of it since the point that it is tight at."""
-        assert self.spec.limit is not None
+        """What the bounds of the limits lose of them since the point that they are tight at."""
         assert isinstance(self.bound.tight_at, PolicyAt)
-        factors, xp = self.spec.limit.factors, array_namespace(F)
+        xp = array_namespace(F)
 
         def own_log_odds(F: Array, codes: Array) -> Array:
             return xp.where(codes == 1, F[:, 0], -F[:, 0])
 
-        def lost(F: Array, before: Array, codes: Array, weight: Array) -> Array:
+        def lost(factors: Array, F: Array, before: Array, codes: Array, weight: Array) -> Array:
             now, then = own_log_odds(F, codes), own_log_odds(before, codes)
             pulled = xp.abs(amounts(factors, codes, weight)) * sigmoid(then)
             return pulled * (softplus(-now) - softplus(-then))
 
         before = self.bound.tight_at.point.scores_of(self.spec, rows)
-        return summed(lost, F, before, rows.codes, rows.weight)
+        return self._of_limits(lost, F, before, rows.codes, rows.weight)
 
 
 @dataclass(frozen=True)
@@ -448,7 +456,7 @@ class Reading:
         if self.problem.labelled.cheap_rereads:
             return (_PART_OF[name],)
         more = (DERIVATIVES,) if self._curvature else ()
-        return (LOSS, *more, REWARD, *((RATES, LOST) if self.problem.spec.limit else ()))
+        return (LOSS, *more, REWARD, *((RATES, LOST) if self.problem.spec.limits else ()))
 
     @property
     def loss(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from grayzone.decision.limits import Target, make_limit
+from grayzone.decision.limits import Target, make_limits
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.policy.bounds import FINER, Solution, descend_directly, fit_bound, majorise
 from grayzone.solvers.policy.constrained import constrain
@@ -31,22 +31,22 @@ class Course:
         How many bounds are minimised.
     directly : bool
         Whether J itself is descended after a few of them.
-    target : Target or None
-        The rate that is kept; then bounds are taken one by one.
+    targets : tuple of Target
+        The rates that are kept; then bounds are taken one by one.
     undecided : array of shape (K, A) or None
         Costs of actions of which one is to stay undecided.
     """
 
     n_bounds: int
     directly: bool = False
-    target: Target | None = None
+    targets: tuple[Target, ...] = ()
     undecided: Array | None = None
 
     @property
     def most_steps(self) -> int | None:
         """How many steps there can be, where that is known."""
-        if self.target is not None:
-            return self.n_bounds + 1  # and the start, which keeps the limit
+        if self.targets:
+            return self.n_bounds + 1  # and the start, which keeps the limits
         return None if self.directly else self.n_bounds
 
 
@@ -109,14 +109,14 @@ def _fit_policy(
         told.append(listen(coef, cost))
         return told[-1]
 
-    if course.target is None and course.directly:
+    if not course.targets and course.directly:
         coef, residual = descend_directly(first, seen)
         return PolicyFit(first.coef, coef, residual, path, told[-1])
     last = first
-    if course.target is None:
+    if not course.targets:
         steps = majorise(first, course.n_bounds)
     else:
-        steps = constrain(_limited(problem, course.target), first, course.n_bounds)
+        steps = constrain(_limited(problem, course.targets), first, course.n_bounds)
     for last in steps:
         if seen(last.coef, last.cost):
             break
@@ -129,7 +129,7 @@ def _first(problem: PolicyProblem, course: Course, start: Array | None) -> Solut
         bound = _bound_at_chows_rule(problem, course.undecided)
     point = problem.point(problem.start() if start is None else start)
     # the next bound is the one at this minimum, if no limit comes before
-    renew = course.target is None and course.n_bounds > 1
+    renew = not course.targets and course.n_bounds > 1
     return fit_bound(problem.read(bound, point), FINER * problem.tol, renew)
 
 
@@ -144,10 +144,10 @@ def _bound_at_chows_rule(problem: PolicyProblem, costs: Array) -> Bound:
     return Bound(spec.rewards, ChowsRule(solution.reading.point, costs))
 
 
-def _limited(problem: PolicyProblem, target: Target) -> PolicyProblem:
-    """Return the problem under a limit; rates are those of the data, whatever classes weigh."""
+def _limited(problem: PolicyProblem, targets: tuple[Target, ...]) -> PolicyProblem:
+    """Return the problem under limits; rates are those of the data, whatever classes weigh."""
     labelled = problem.labelled.plain
-    limit, rewards = make_limit(target, labelled.mass)
+    limits, rewards = make_limits(targets, labelled.mass)
     return replace(
-        problem, labelled=labelled, spec=replace(problem.spec, rewards=rewards, limit=limit)
+        problem, labelled=labelled, spec=replace(problem.spec, rewards=rewards, limits=limits)
     )

@@ -100,6 +100,8 @@ ESTIMATORS = {
     "ramp": Case(_Truncated(loss="ramp")),
     "kernel": Case(_Truncated(kernel="rbf")),
     "three classes": Case(_Truncated(), 3),
+    "few features": Case(_Truncated(penalty="l1")),
+    "few rows": Case(TruncatedLogisticRegression(penalty="l1", kernel="rbf", tol=1e-12)),
     "search": Case(TruncatedLogisticRegressionCV(Cs=[0.1, 1.0], zones=(0.5, 1.0), cv=2, tol=1e-14)),
     "import points": Case(_Points()),
     "import points, three classes": Case(_Points(), 3),
@@ -380,6 +382,8 @@ SPARSE = ("CSR", "CSR, single", "CSC")
 
 # The estimators that need all rows at once, and those that compute with NumPy alone.
 _AT_ONCE = (
+    "few features",
+    "few rows",
     "search",
     "bound search",
     "bound search, undecided",
@@ -391,7 +395,13 @@ _AT_ONCE = (
     "decisions",
     "limits of any model",
 )
-_NUMPY_ALONE = ("import point search", "sparse minimax", "bounds of any model")
+_NUMPY_ALONE = (
+    "few features",
+    "few rows",
+    "import point search",
+    "sparse minimax",
+    "bounds of any model",
+)
 _AROUND = ("bounds of any model", "decisions", "limits of any model")
 
 

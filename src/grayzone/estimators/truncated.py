@@ -140,8 +140,8 @@ class TruncatedLogisticRegression(
         "ramp" also saturates the other side (§3.3 of [1]_): rows beyond the far end of the zone are
         given up. Not convex: started from the convex fit, a local optimum.
     penalty : {"l2", "l1", "elasticnet"}, default="l2"
-        What keeps the function small. "l1" is :math:`\tfrac1C \|a\|_1` in place of the squared norm:
-        with the linear kernel a is ``coef_``, few features; with others the coefficients of
+        What keeps the function small. "l1" is :math:`\tfrac1C \|a\|_1`, not the squared norm: with
+        the linear kernel a is ``coef_``, few features; with others the coefficients of
         :math:`f = \sum_j a_j k(x_j, \cdot)`, few rows (Roth's expansion, §3.3 of [1]_), for which
         ``cache_size`` must hold all kernel values. "elasticnet" is :math:`\tfrac1C (\rho \|a\|_1 +
         \tfrac{1-\rho}{2} \|f\|^2)` with :math:`\rho` the ``l1_ratio``. Both are for NumPy and SciPy
@@ -202,9 +202,9 @@ class TruncatedLogisticRegression(
         Signed dual variables times C, so that ``coef_`` is ``dual_coef_ @ support_vectors_``, to
         within the duality gap, as in ``SVC``. With other kernels they are the model; where kernel
         values are so large that rounding errors of the duals would show in it, they are other
-        coefficients of these rows that span the same function. With an l1 penalty the products with
-        ``support_vectors_`` are at most ``l1_ratio`` beyond ``(1 - l1_ratio) * coef_``; with
-        another kernel the coefficients a of the expansion.
+        coefficients of these rows that span the same function. With an l1 penalty of share
+        ``l1_ratio`` (1 for "l1") ``(1 - l1_ratio) * coef_`` is ``dual_coef_ @ support_vectors_``
+        moved towards zero by ``l1_ratio``; with other kernels the coefficients a.
     partition_ : ndarray of shape (n_samples,)
         Table 1 of [1]_: 0 saturated, 1 on the hinge, 2 logarithmic.
     objective_ : float

@@ -15,7 +15,12 @@ Array = Any
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _moved_to(a: float, slope: float, bend: float, l1: float) -> float:
-    """Minimiser of slope (x - a) + bend (x - a)^2 / 2 + l1 |x|: a soft threshold."""
+    """Minimiser of slope (x - a) + bend (x - a)^2 / 2 + l1 |x|: a soft threshold.
+
+    Without any curvature it is 0, or there is none.
+    """
+    if bend <= 0.0:
+        return 0.0 if abs(slope) < l1 else a
     x = a - slope / bend
     most = l1 / bend
     if x > most:
@@ -47,8 +52,6 @@ def descend_gram(H: Array, slope: Array, a: Array, l1: Array, tol: float, passes
     for _ in range(passes):
         worst = 0.0
         for j in range(n):
-            if H[j, j] <= 0.0:
-                continue
             worst = max(worst, _violation(a[j], slope[j], l1[j]))
             x = _moved_to(a[j], slope[j], H[j, j], l1[j])
             step = x - a[j]
@@ -82,11 +85,11 @@ def _visit(
     l1: float,
     ridge: float,
 ) -> tuple[float, float]:
-    """Move one coordinate to its best value; gives its violation and its decrease, twice."""
+    """Move one coordinate to its best value; gives its violation, and about its decrease."""
     slope = _column_slope(rows, values, pull, starts[j], starts[j + 1]) + ridge * a[j]
     bend = bends[j] + ridge
     wrong = _violation(a[j], slope, l1)
-    if bend <= 0.0 or wrong == 0.0:
+    if wrong == 0.0:
         return wrong, 0.0
     x = _moved_to(a[j], slope, bend, l1)
     step = x - a[j]
@@ -94,7 +97,7 @@ def _visit(
         a[j] = x
         for k in range(starts[j], starts[j + 1]):
             pull[rows[k]] += step * bent[k]
-    return wrong, step * step * bend
+    return wrong, wrong * abs(step)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

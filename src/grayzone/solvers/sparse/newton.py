@@ -111,11 +111,13 @@ class Restricted:
             return self._value(at, d, t)
 
         t, _ = descend(along, d.promised, along(0.0))
-        scores = at.scores + t * d.scores
+        scores, intercept = at.scores + t * d.scores, at.intercept + t * d.intercept
+        if self.margins.shift_free:  # a constant added to all scores changes nothing
+            scores, intercept = scores - intercept.mean(), intercept - intercept.mean()
         slopes = at.slopes + t * d.slopes
         # the multipliers that belong to the new point, for which the model's are a good guess
         slope = at.loss.slopes(self.margins.margin(scores))[0]
-        after = Point(slopes, at.intercept + t * d.intercept, scores, at.loss, slope, t == 0.0)
+        after = Point(slopes, intercept, scores, at.loss, slope, t == 0.0)
         return after, -d.promised
 
     def _by_columns(self, loss: Any) -> bool:

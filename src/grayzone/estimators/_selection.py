@@ -41,11 +41,6 @@ def check_selection(settings: Any) -> None:
             raise ValueError(
                 f"penalty={settings.penalty!r} is for {name}={wanted!r}; got {name}={given!r}."
             )
-    if settings.penalty == "elasticnet" and settings.kernel == "sigmoid":
-        raise ValueError(
-            "penalty='elasticnet' needs a kernel that is positive definite: the squared norm is "
-            "not convex with kernel='sigmoid'. penalty='l1' takes any kernel."
-        )
 
 
 def check_carrier(settings: Any, X: Any) -> None:

@@ -19,7 +19,7 @@ from grayzone.solvers.sparse.quadratic import minimise_quadratic
 Array = Any
 
 # Newton steps on one choice of columns.
-_STEPS = 60
+_STEPS = 30
 # Columns of a sparse matrix up to which their Gram matrix is formed; with kinks, whose curvature is
 # large, and without.
 _FORMED_WITH_KINKS, _FORMED = 3000, 300

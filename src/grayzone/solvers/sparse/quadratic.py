@@ -11,7 +11,7 @@ from grayzone.numerics.linalg import factorise
 Array = Any
 
 # Rounds of passes and jumps; passes a round; jumps a round.
-_ROUNDS, _PASSES, _JUMPS = 40, 4, 6
+_ROUNDS, _PASSES, _JUMPS = 12, 5, 4
 
 
 def minimise_quadratic(H: Array, gradient: Array, at: Array, l1: Array, tol: float) -> Array:

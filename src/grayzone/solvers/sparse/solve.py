@@ -10,6 +10,7 @@ import numpy as np
 
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.threads import own_threads
+from grayzone.solvers.kernel.features import indefinite
 from grayzone.solvers.loop import Record, Solution, solve
 from grayzone.solvers.sparse.columns import Columns
 from grayzone.solvers.sparse.problem import SparseProblem
@@ -22,6 +23,8 @@ Array = Any
 
 # Entries of a matrix up to which a fit is taken to rounding level, and steps more that do it.
 _SMALL, _POLISH = 200_000, 4
+# Share of the largest eigenvalue of a kernel matrix that negative ones may have, by rounding.
+_DEFINITE = 1e-8
 
 
 def minimise_sparse(
@@ -58,6 +61,8 @@ def minimise_sparse(
     rows = labelled.all_held
     whole = spec.problem(rows)
     columns = rows.state("columns", spec.kernel, lambda: _columns(rows, whole.design))
+    if spec.l1_ratio < 1.0 and spec.kernel is not None and not spec.kernel.is_definite:
+        rows.state("definite", spec.kernel, lambda: _check_definite(columns.X))
     ridge = spec.penalty * (1.0 - spec.l1_ratio)
     problem = SparseProblem(replace(whole, penalty=ridge), columns, spec.penalty * spec.l1_ratio)
     polish = _POLISH if columns.n_rows * columns.n_columns <= _SMALL else 0
@@ -81,6 +86,14 @@ def _columns(rows: Rows, design: Any) -> Columns:
         )
     values = design.inner_with(design.data(), np.arange(design.n_features))
     return Columns.of(values, kernel=True)
+
+
+def _check_definite(K: Array) -> bool:
+    """Check that a squared norm is one."""
+    least, most = np.linalg.eigvalsh(K)[[0, -1]]
+    if least < -_DEFINITE * most:
+        raise indefinite(f"its smallest eigenvalue is {least:.2e}, its largest {most:.2e}")
+    return True
 
 
 def _no_worse(

@@ -16,7 +16,8 @@ from grayzone.solvers.sparse.problem import Certified, SparseProblem
 
 Array = Any
 
-# Columns that are all taken at once; the fewest, and the multiple of those in use, that are taken.
+# Columns that are all taken at once, and the fewest that are taken, of one output; and the multiple
+# of those in use that is.
 _FEW, _FIRST, _GROWTH = 300, 500, 2
 # Share of the gap that a step leaves, of the tolerance that it goes below, and the least.
 _SHARE, _BELOW, _ROUNDING = 0.05, 0.3, 1e-15
@@ -58,6 +59,8 @@ class WorkingSet:
     3. Certify on all columns that are left.
     4. Drop the columns that, by the gap, no optimum uses.
     """
+
+    patience = 10  # a step is many
 
     def init(self, problem: SparseProblem, start: Array | None) -> SparseState:
         """Start from the class priors, or from coefficients."""
@@ -112,8 +115,9 @@ def _chosen(problem: SparseProblem, slopes: Array, found: Certified) -> Array:
     used = np.any(slopes != 0.0, axis=0)
     n_used = int(used.sum())
     force = np.abs(found.force).max(axis=0)
-    size = max(_FIRST, _GROWTH * n_used)
-    if m <= max(_FEW, size):
+    q = problem.problem.n_outputs
+    size = max(_FIRST // q, _GROWTH * n_used)
+    if m <= max(_FEW // q, size):
         return np.arange(m)
     norms = problem.columns.norms(problem.problem.weight)
     # squared, what a column that pulls too hard has to gain; else how much closer it has to come

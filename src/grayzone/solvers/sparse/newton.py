@@ -27,6 +27,8 @@ _FORMED_WITH_KINKS, _FORMED = 3000, 300
 _LEFT, _PASSES, _SHARE = 1e-3, 50, 1e-2
 # Proximal terms: the first, the factor to the next, and the least.
 WIDTH, _NARROWER, _NARROWEST = 1.0, 0.3, 1e-7
+# Share of the first promise at which steps may end.
+_PROMISED = 0.03
 # Share of what the hinges leave to gain that the rest may, for the next multipliers.
 _WORTH = 0.1
 
@@ -85,10 +87,16 @@ class Restricted:
         """Weights of the rows."""
         return self.whole.problem.weight
 
-    def minimise(self, at: Point, target: float) -> Point:
-        """Newton steps until what is left to gain is below the target, and so are the hinges."""
+    def minimise(self, at: Point, target: float, least: float) -> Point:
+        """Newton steps until what is left to gain is below the target, and so are the hinges.
+
+        A gap, and so a target, may be a thousand times what there is to gain: in any case the
+        steps go on until they promise a share of what the first one did, or the ``least``.
+        """
+        first = 0.0
         for _ in range(_STEPS):
             at, left = self._step(at)
+            first = max(first, left)
             hinges = 0.0
             if isinstance(at.loss, Hinged):
                 u = self.margins.margin(at.scores)
@@ -96,7 +104,8 @@ class Restricted:
                 if left <= _WORTH * hinges or at.stalled:  # the next multipliers, and closer ones
                     narrower = max(_NARROWEST, _NARROWER * at.loss.width)
                     at = at._replace(loss=Hinged(at.loss.exact, at.loss.hinge(u), narrower))
-            if max(left, hinges) <= target or (at.stalled and hinges <= target):
+            near = left <= max(_PROMISED * first, least)
+            if (near and max(left, hinges) <= target) or (at.stalled and hinges <= target):
                 break
         return at
 

@@ -60,7 +60,7 @@ class WorkingSet:
     4. Drop the columns that, by the gap, no optimum uses.
     """
 
-    patience = 10  # a step is many
+    patience = 15  # a step is many
 
     def init(self, problem: SparseProblem, start: Array | None) -> SparseState:
         """Start from the class priors, or from coefficients."""
@@ -82,11 +82,11 @@ class WorkingSet:
         now, whole, before = state.problem, state.point, state.found.certificate
         places = _chosen(now, whole.slopes, state.found)  # 1
         part = Restricted(now, places)
-        target = _SHARE * before.gap
+        least = _ROUNDING * before.primal
         if before.relative > tol:
-            target = max(target, _BELOW * tol * before.primal)
-        target = max(target, _ROUNDING * before.primal)
-        few = part.minimise(whole._replace(slopes=whole.slopes[:, places]), target)  # 2
+            least = max(least, _BELOW * tol * before.primal)
+        target = max(_SHARE * before.gap, least)
+        few = part.minimise(whole._replace(slopes=whole.slopes[:, places]), target, least)  # 2
         slopes = np.zeros_like(whole.slopes)
         slopes[:, places] = few.slopes
         point = few._replace(slopes=slopes)

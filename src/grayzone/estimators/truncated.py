@@ -303,7 +303,7 @@ class TruncatedLogisticRegression(
         ----------
         X : {array-like, sparse matrix, Source, Dask collection} of shape (n_samples, n_features)
             Training data, dense or CSR/CSC, single or double precision; never copied whole when it
-            is of these kinds already. Arrays of other libraries stay where they are under
+            is of these kinds already, but for an l1 penalty (by columns, in double). Arrays of other libraries stay where they are under
             scikit-learn's ``array_api_dispatch``, and so do fitted attributes. Blocks are a
             :class:`grayzone.sources.Source`; they and Dask are for the linear kernel, and leave
             ``support_``, ``support_vectors_``, ``dual_coef_`` and ``partition_`` unset, which have

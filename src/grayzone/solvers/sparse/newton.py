@@ -20,9 +20,9 @@ Array = Any
 
 # Newton steps on one choice of columns.
 _STEPS = 30
-# Columns of a sparse matrix up to which their Gram matrix is formed; with kinks, whose curvature is
-# large, and without.
-_FORMED_WITH_KINKS, _FORMED = 3000, 300
+# Coefficients up to which a Hessian is formed; and those of a sparse matrix for two classes without
+# kinks, whose curvature is large.
+_MOST_FORMED, _FORMED = 3000, 300
 # Share of a violation that may be left in a model; passes over columns, and what ends them.
 _LEFT, _PASSES, _SHARE = 1e-3, 50, 1e-2
 # Proximal terms: the first, the factor to the next, and the least.
@@ -130,10 +130,12 @@ class Restricted:
         return after, -d.promised
 
     def _by_columns(self, loss: Any) -> bool:
-        if self.whole.problem.n_outputs > 1 or not sp.issparse(self.taken):
-            return False
-        few = _FORMED_WITH_KINKS if isinstance(loss, Hinged) else _FORMED
-        return self.places.size > few
+        q, columns = self.whole.problem.n_outputs, self.whole.columns
+        few = _MOST_FORMED
+        if q == 1 and columns.is_sparse and not isinstance(loss, Hinged):
+            few = _FORMED
+        # passes over columns know of no metric but the identity
+        return q * self.places.size > few and not (columns.kernel and self.whole.ridge)
 
     def _value(self, at: Point, d: _Direction, t: float) -> float:
         scores, weight = at.scores + t * d.scores, self.weight
@@ -195,25 +197,30 @@ class Restricted:
         return H, part.design.gradient(part.margins.pull(scores, slope))
 
     def _by_coordinates(self, at: Point, slope: Array, bend: Array) -> _Direction:
-        """By passes over the columns of a sparse matrix."""
+        """By passes over the columns, output by output: a model without terms between these."""
         # compiles, so only when needed
         from grayzone.numerics.jit_descent import descend_columns
 
-        whole, X = self.whole, self.taken
-        a = np.append(at.slopes[0], at.intercept)
-        pull = self.margins.pull(at.scores, self.weight * slope)[:, 0]
-        before = pull.copy()
-        weight = self.weight * bend
-        args = X.indices, X.data, X.indptr, weight, pull, a, whole.fit_intercept
-        descend_columns(*args, whole.l1, whole.ridge, _SHARE, _PASSES)
-        slopes, intercept = (a[:-1] - at.slopes[0])[None, :], a[-1:] - at.intercept
-        used = np.flatnonzero(slopes[0])
-        moved = X[:, used] @ slopes[0, used] + intercept
-        promised = float(before @ moved)
-        promised += whole.l1 * float(np.abs(a[:-1]).sum() - np.abs(at.slopes).sum())
+        whole, X = self.whole, self._sparse
+        pulls = self.margins.pull(at.scores, self.weight * slope)
+        bends = self.margins.second_order(at.scores, self.weight * bend, self.weight * slope)
+        found = np.concatenate([at.slopes, at.intercept[:, None]], axis=1)
+        for k in range(found.shape[0]):
+            weight = np.ascontiguousarray(bends[:, (k * (k + 3)) // 2])  # the pair (k, k)
+            args = X.indices, X.data, X.indptr, weight, pulls[:, k].copy(), found[k]
+            descend_columns(*args, whole.fit_intercept, whole.l1, whole.ridge, _SHARE, _PASSES)
+        slopes, intercept = found[:, :-1] - at.slopes, found[:, -1] - at.intercept
+        used = np.flatnonzero(np.any(slopes != 0.0, axis=0))
+        moved = X[:, used] @ slopes[:, used].T + intercept
+        promised = float(np.sum(pulls * moved))
+        promised += whole.l1 * float(np.abs(found[:, :-1]).sum() - np.abs(at.slopes).sum())
         if whole.ridge:
             promised += whole.ridge * float(np.sum(at.slopes * slopes + 0.5 * slopes**2))
-        return _Direction(slopes, intercept, moved[:, None], min(promised, 0.0))
+        return _Direction(slopes, intercept, moved, min(promised, 0.0))
+
+    @cached_property
+    def _sparse(self) -> Any:
+        return self.taken if sp.issparse(self.taken) else sp.csc_array(self.taken)
 
 
 def _worst(gradient: Array, coef: Array, l1: Array) -> float:

@@ -239,6 +239,12 @@ class TruncatedLogisticRegression(
     >>> clf = TruncatedLogisticRegression(costs={0: (2, 9), 1: 1}, reject_cost=0.2).fit(scale(X), y)
     >>> [round(p, 3) for p in clf.zone_], clf.actions_
     ([0.2, 0.978], array([ 0,  1, -1]))
+
+    Few features, with the same certificate:
+
+    >>> clf = TruncatedLogisticRegression(C=0.1, penalty="l1").fit(scale(X), y)
+    >>> int((clf.coef_ != 0).sum()) < 15, clf.dual_gap_ < 1e-6
+    (True, True)
     """
 
     def __init__(
@@ -303,8 +309,9 @@ class TruncatedLogisticRegression(
         ----------
         X : {array-like, sparse matrix, Source, Dask collection} of shape (n_samples, n_features)
             Training data, dense or CSR/CSC, single or double precision; never copied whole when it
-            is of these kinds already, but for an l1 penalty (by columns, in double). Arrays of other libraries stay where they are under
-            scikit-learn's ``array_api_dispatch``, and so do fitted attributes. Blocks are a
+            is of these kinds already, but for an l1 penalty (by columns, in double precision).
+            Arrays of other libraries stay where they are under scikit-learn's
+            ``array_api_dispatch``, and so do fitted attributes. Blocks are a
             :class:`grayzone.sources.Source`; they and Dask are for the linear kernel, and leave
             ``support_``, ``support_vectors_``, ``dual_coef_`` and ``partition_`` unset, which have
             an entry for every row.

@@ -133,6 +133,13 @@ ENTRIES = (
         data=("covtype",),
     ),
     Entry(
+        "truncated-l1",
+        "papers",
+        "benchmarks.papers.truncated_l1",
+        "Hérault & Grandvalet (2007), §3.3: Roth's l1 expansion beside gray zones",
+        data=("covtype",),
+    ),
+    Entry(
         "truncated-table3",
         "papers",
         "benchmarks.papers.truncated_table3",
@@ -255,6 +262,14 @@ ENTRIES = (
         "benchmarks.peers.sparse",
         "Sparse linear fits beside scikit-learn and LIBLINEAR",
         ("--repeats", "1"),
+    ),
+    Entry(
+        "sparse-features",
+        "peers",
+        "benchmarks.peers.sparse_features",
+        "Fits with an l1 penalty beside LIBLINEAR, celer, skglm and scikit-learn",
+        ("--repeats", "3"),
+        data=("a9a", "covtype"),
     ),
     Entry(
         "kernel",

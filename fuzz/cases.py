@@ -79,6 +79,8 @@ _TRUNCATED: dict[str, Drawn] = {
     "tails": _one_of("calibrated", "as-fitted"),
     "class_weight": _CLASS_WEIGHT,
     "loss": _one_of("truncated", "ramp"),
+    "penalty": _one_of("l1", "elasticnet", "l2"),
+    "l1_ratio": _one_of(0.5, 0.05, 0.9, 1.0),
     "cache_size": _one_of(1000, 1e-3),
     "fit_intercept": st.booleans(),
     "solver": _one_of("auto", "active-set", "primal"),
@@ -256,6 +258,7 @@ _LIMITS = ("max_fpr", "min_recall", "min_precision")
 _CLASHES = (
     *({limit, other} for limit in _LIMITS for other in ("costs", "reject_cost")),
     {"required_bound", "costs"},
+    *({"penalty", other} for other in ("loss", "solver", "cache_size")),
 )
 
 # Those that take costs of each row in fit, or in predict alone.

@@ -238,9 +238,12 @@ def _no_worse(trial: Trial) -> None:
     with np.errstate(all="ignore"):
         classes = np.unique(trial.rows.y)
         criterion = criterion_of(model, classes, trial.rows.y, trial.rows.weight)
-        reached = criterion.objective(scores, _square(model, scores))
+        square = _square(model, scores)
+        share = _l1_share(model)
+        reached = criterion.loss(scores) + 0.5 * (1.0 - share) * max(square, 0.0) / criterion.C
+        reached += share * _size(model) / criterion.C if share else 0.0
         starts = {"a constant": criterion.constant(model.fit_intercept)}
-        if case["estimator"].startswith("Truncated") and model.kernel != "linear":
+        if case["estimator"].startswith("Truncated") and model.kernel != "linear" and not share:
             K = kernel_matrix(model, X, trial.rows.weight)
             if not is_definite(K):
                 return  # there is no minimum
@@ -269,6 +272,18 @@ def _square(model: Any, scores: Array) -> float:
     places = taken(model.support_ if hasattr(model, "support_") else model.import_points_)
     values = scores.reshape(len(scores), -1)[places] - taken(model.intercept_)
     return float(np.sum(taken(model.dual_coef_).T * values))
+
+
+def _l1_share(model: Any) -> float:
+    """Return the share of the penalty that is an l1 norm."""
+    shares = {"l1": 1.0, "elasticnet": getattr(model, "l1_ratio", 0.0)}
+    return float(shares.get(getattr(model, "penalty", "l2"), 0.0))
+
+
+def _size(model: Any) -> float:
+    """Return the l1 norm of the coefficients."""
+    coef = model.coef_ if "coef_" in vars(model) else model.dual_coef_
+    return float(np.sum(np.abs(taken(coef).astype(np.float64))))
 
 
 def _rounding(model: Any, K: Array, C: float) -> float:

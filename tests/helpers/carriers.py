@@ -100,6 +100,8 @@ ESTIMATORS = {
     "ramp": Case(_Truncated(loss="ramp")),
     "kernel": Case(_Truncated(kernel="rbf")),
     "three classes": Case(_Truncated(), 3),
+    "few features": Case(_Truncated(penalty="l1")),
+    "few rows": Case(TruncatedLogisticRegression(penalty="l1", kernel="rbf", tol=1e-12)),
     "search": Case(TruncatedLogisticRegressionCV(Cs=[0.1, 1.0], zones=(0.5, 1.0), cv=2, tol=1e-14)),
     "search, its threshold moved": Case(
         TruncatedLogisticRegressionCV(
@@ -401,6 +403,8 @@ SPARSE = ("CSR", "CSR, single", "CSC")
 # The estimators that need all rows at once, and those that compute with NumPy alone.
 _SPARSE_MINIMAX = ("sparse minimax", "sparse minimax, three classes", "sparse minimax, costs")
 _AT_ONCE = (
+    "few features",
+    "few rows",
     "search",
     "search, its threshold moved",
     "bound search",
@@ -415,7 +419,13 @@ _AT_ONCE = (
     "limits of any model",
 )
 _DENSE = ("import points that move",)
-_NUMPY_ALONE = ("import point search", *_SPARSE_MINIMAX, "bounds of any model")
+_NUMPY_ALONE = (
+    "few features",
+    "few rows",
+    "import point search",
+    *_SPARSE_MINIMAX,
+    "bounds of any model",
+)
 _AROUND = ("bounds of any model", "decisions", "limits of any model")
 
 

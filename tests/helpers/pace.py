@@ -242,6 +242,10 @@ HEAVY = {
         test_sparse_rows_far_from_zero_lose_no_digits test_sparse_rows_give_the_model_of_dense_ones
         test_the_unit_of_costs_makes_no_difference test_weights_are_repetitions
     """,
+    "tests/estimators/test_selection.py": """
+        test_a_path_with_warm_starts_is_the_path_without test_a_search_takes_the_penalty
+        test_features_are_selected test_three_classes_of_many_features
+    """,
     "tests/estimators/test_sparse_minimax.py": """
         test_a_step_along_the_gradient_makes_the_bound_larger test_data_are_not_changed
         test_folds_that_end_early_keep_their_last_scores test_held_out_path_of_given_folds
@@ -332,6 +336,9 @@ HEAVY = {
         test_facts_of_every_family_in_every_wrapper test_facts_through_a_frozen_pipeline
         test_threshold_of_decisions_that_costs_do_not_explain
     """,
+    "tests/laws/test_selection_optimum.py": """
+        test_the_objective_is_that_of_cvxpy
+    """,
     "tests/solvers/test_device_kernel.py": """
         test_an_accuracy_out_of_reach test_many_classes_where_few_rows_are_held test_strict_arrays
     """,
@@ -340,6 +347,9 @@ HEAVY = {
     """,
     "tests/solvers/test_minimax_plane.py": """
         test_never_worse_than_brute_force
+    """,
+    "tests/solvers/test_selection_solver.py": """
+        test_no_column_that_is_used_is_ever_left_out test_passes_over_columns_end_where_hessians_do
     """,
     "tests/solvers/test_policy.py": """
         test_the_bound_lies_above_the_cost_and_touches_it

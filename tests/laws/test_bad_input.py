@@ -210,6 +210,34 @@ CASES = {
     "unknown solver": case("solver must be one of 'auto'.*; got 'lbfgs'", solver="lbfgs"),
     "unknown kernel": case("kernel must be one of 'linear'.*; got 'cubic'", kernel="cubic"),
     "unknown loss": case("loss must be one of 'truncated', 'ramp'; got 'hinge'", loss="hinge"),
+    "unknown penalty": case("penalty must be one of 'l2', 'l1'.*; got 'l0'", penalty="l0"),
+    "l1_ratio as a string": case("l1_ratio must be a finite number; got 'half'", l1_ratio="half"),
+    "l1_ratio of 0": case(
+        "l1_ratio must be above 0 and at most 1; got 0.*penalty='l2'",
+        penalty="elasticnet",
+        l1_ratio=0.0,
+    ),
+    "l1_ratio above 1": case(
+        "l1_ratio must be above 0 and at most 1; got 1.5", penalty="elasticnet", l1_ratio=1.5
+    ),
+    "l1 without a penalty": case("C must be a finite number > 0; got inf", penalty="l1", C=np.inf),
+    "l1 of a ramp": case(
+        "penalty='l1' is for loss='truncated'; got loss='ramp'", penalty="l1", loss="ramp"
+    ),
+    "l1 by another solver": case(
+        "penalty='l1' is for solver='auto'; got solver='primal'", penalty="l1", solver="primal"
+    ),
+    "elastic net of a kernel that is none": case(
+        "The kernel is not positive semi-definite.*smallest eigenvalue",
+        penalty="elasticnet",
+        kernel="sigmoid",
+    ),
+    "more kernel values than fit": case(
+        "keeps the kernel values of all pairs of .* rows.*cache_size is",
+        penalty="l1",
+        kernel="rbf",
+        cache_size=1e-6,
+    ),
     "active set of three classes": case(
         "solver='active-set' is for two classes", y=THREE, solver="active-set"
     ),

@@ -39,6 +39,8 @@ ESTIMATORS = [
     TruncatedLogisticRegression(kernel="rbf"),
     TruncatedLogisticRegression(kernel="rbf", zone=None, fit_intercept=False, warm_start=True),
     TruncatedLogisticRegression(kernel="poly"),
+    TruncatedLogisticRegression(penalty="l1"),
+    TruncatedLogisticRegression(penalty="elasticnet", kernel="rbf", zone=None),
     TruncatedLogisticRegressionCV(Cs=2, cv=2, zones=(1.0,)),
     TruncatedLogisticRegressionCV(Cs=[0.1, 10.0], zones=(0.5, None), cv=2, kernel="rbf"),
     ImportVectorMachine(),

@@ -186,7 +186,9 @@ def _fit_from(
     model: TruncatedLogisticRegression, labelled: Labelled, start: Array | None
 ) -> Solution:
     """Fit from the solution of another pair where that is the shorter way, else from nothing."""
-    if start is not None and labelled.n_rows >= _WORTH_A_START:
+    # where features are selected, what is not yet used costs most
+    selects = model.penalty != "l2"
+    if start is not None and (selects or labelled.n_rows >= _WORTH_A_START):
         solution = model._fit_to(labelled, start, several_fits=True)
         if model.dual_gap_ <= model.tol:
             return solution

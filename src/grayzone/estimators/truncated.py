@@ -10,8 +10,7 @@ from math import isinf
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -25,13 +24,19 @@ from grayzone.estimators._callbacks import (
     fit_progress,
     with_callbacks,
 )
+from grayzone.estimators._restarting import Restarting
+from grayzone.estimators._selection import (
+    check_carrier,
+    check_selection,
+    l1_share,
+    may_be_unpenalised,
+)
 from grayzone.estimators._tails import TAILS, Tailed
 from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
     all_or_nothing,
-    as_numpy,
     check_choice,
     check_integer,
     check_number,
@@ -62,7 +67,7 @@ CONSTANT_HELP = (
 
 
 class TruncatedLogisticRegression(
-    CallbackSupportMixin, MayStayUndecided, Zoned, Tailed, SupportVectorClassifier
+    CallbackSupportMixin, MayStayUndecided, Zoned, Tailed, Restarting, SupportVectorClassifier
 ):
     r"""Logistic regression fitted for a decision: exact in a gray zone, sparse outside it.
 
@@ -135,6 +140,15 @@ class TruncatedLogisticRegression(
     loss : {"truncated", "ramp"}, default="truncated"
         "ramp" also saturates the other side (§3.3 of [1]_): rows beyond the far end of the zone are
         given up. Not convex: started from the convex fit, a local optimum.
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        What keeps the function small. "l1" is :math:`\tfrac1C \|a\|_1`, not the squared norm: with
+        the linear kernel a is ``coef_``, few features; with others the coefficients of
+        :math:`f = \sum_j a_j k(x_j, \cdot)`, few rows (Roth's expansion, §3.3 of [1]_), for which
+        ``cache_size`` must hold all kernel values. "elasticnet" is :math:`\tfrac1C (\rho \|a\|_1 +
+        \tfrac{1-\rho}{2} \|f\|^2)` with :math:`\rho` the ``l1_ratio``. Both are for NumPy and SciPy
+        arrays, the truncated loss, a finite C and ``solver="auto"``.
+    l1_ratio : float, default=0.5
+        Share of the l1 norm in the elastic net, above 0 and up to 1.
     cache_size : float, default=1000
         Megabytes that kernel values may take while fitting; what does not fit is computed again
         when needed. Not used by the linear kernel.
@@ -179,7 +193,8 @@ class TruncatedLogisticRegression(
     cost_matrix_ : ndarray of shape (K, K)
         ``cost[true, predicted]``.
     support_ : ndarray of shape (n_support,)
-        Rows with a multiplier > 0; no other row has any influence on the solution.
+        Rows with a multiplier > 0; no other row has any influence on the solution. With an l1
+        penalty and another kernel than the linear one, the rows that span the function.
     support_vectors_ : {array, sparse array} of shape (n_support, n_features)
         Those rows of X; empty for a precomputed kernel. With the linear kernel they are taken from
         the training data when asked for, not stored: the model does not need them, and
@@ -188,7 +203,9 @@ class TruncatedLogisticRegression(
         Signed dual variables times C, so that ``coef_`` is ``dual_coef_ @ support_vectors_``, to
         within the duality gap, as in ``SVC``. With other kernels they are the model; where kernel
         values are so large that rounding errors of the duals would show in it, they are other
-        coefficients of these rows that span the same function.
+        coefficients of these rows that span the same function. With an l1 penalty of share
+        ``l1_ratio`` (1 for "l1") ``(1 - l1_ratio) * coef_`` is ``dual_coef_ @ support_vectors_``
+        moved towards zero by ``l1_ratio``; with other kernels the coefficients a.
     partition_ : ndarray of shape (n_samples,)
         Table 1 of [1]_: 0 saturated, 1 on the hinge, 2 logarithmic.
     objective_ : float
@@ -223,6 +240,12 @@ class TruncatedLogisticRegression(
     >>> clf = TruncatedLogisticRegression(costs={0: (2, 9), 1: 1}, reject_cost=0.2).fit(scale(X), y)
     >>> [round(p, 3) for p in clf.zone_], clf.actions_
     ([0.2, 0.978], array([ 0,  1, -1]))
+
+    Few features, with the same certificate:
+
+    >>> clf = TruncatedLogisticRegression(C=0.1, penalty="l1").fit(scale(X), y)
+    >>> int((clf.coef_ != 0).sum()) < 15, clf.dual_gap_ < 1e-6
+    (True, True)
     """
 
     def __init__(
@@ -239,6 +262,8 @@ class TruncatedLogisticRegression(
         degree: int = 3,
         coef0: float = 0.0,
         loss: str = "truncated",
+        penalty: str = "l2",
+        l1_ratio: float = 0.5,
         cache_size: float = 1000,
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -259,6 +284,8 @@ class TruncatedLogisticRegression(
         self.degree = degree
         self.coef0 = coef0
         self.loss = loss
+        self.penalty = penalty
+        self.l1_ratio = l1_ratio
         self.cache_size = cache_size
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -283,8 +310,9 @@ class TruncatedLogisticRegression(
         ----------
         X : {array-like, sparse matrix, Source, Dask collection} of shape (n_samples, n_features)
             Training data, dense or CSR/CSC, single or double precision; never copied whole when it
-            is of these kinds already. Arrays of other libraries stay where they are under
-            scikit-learn's ``array_api_dispatch``, and so do fitted attributes. Blocks are a
+            is of these kinds already, but for an l1 penalty (by columns, in double precision).
+            Arrays of other libraries stay where they are under scikit-learn's
+            ``array_api_dispatch``, and so do fitted attributes. Blocks are a
             :class:`grayzone.sources.Source`; they and Dask are for the linear kernel, and leave
             ``support_``, ``support_vectors_``, ``dual_coef_`` and ``partition_`` unset, which have
             an entry for every row.
@@ -307,6 +335,7 @@ class TruncatedLogisticRegression(
             The fitted estimator.
         """
         self._check_parameters()
+        check_carrier(self, X)
         labelled = open_rows(
             self,
             X,
@@ -387,7 +416,7 @@ class TruncatedLogisticRegression(
         return spec, solution if found else replace(solution, status=Status.NO_OPTIMUM)
 
     def _check_parameters(self) -> None:
-        check_penalty("C", self.C, none=self.kernel == "linear" and self.loss == "truncated")
+        check_penalty("C", self.C, none=may_be_unpenalised(self))
         check_number("tol", self.tol, above=0.0)
         check_integer("max_iter", self.max_iter, least=1)
         check_number("cache_size", self.cache_size, above=0.0)
@@ -396,6 +425,7 @@ class TruncatedLogisticRegression(
         check_choice("tails", self.tails, TAILS)
         check_choice("loss", self.loss, ("truncated", "ramp"))
         check_choice("solver", self.solver, ("auto", "active-set", "primal"))
+        check_selection(self)
 
     def _saturation(self) -> tuple[Array, Array | None]:
         """Floors F of each class, and ceilings G for the ramp."""
@@ -417,8 +447,9 @@ class TruncatedLogisticRegression(
             assert labelled.held is not None
             kernel = labelled.held.state("kernel", None, lambda: kernel_for(self, labelled))
         penalty, by_rows = 1.0 / self.C, labelled.by_rows
+        ratio = l1_share(self)
         return TruncatedSpec(
-            floors, penalty, self.fit_intercept, kernel, cache, several_fits, by_rows
+            floors, penalty, self.fit_intercept, kernel, cache, several_fits, by_rows, ratio
         )
 
     def _listener(
@@ -486,49 +517,8 @@ class TruncatedLogisticRegression(
             stacklevel=FIT_DEPTH,
         )
 
-    def _previous_coef(self, labelled: Labelled) -> Array | None:
-        """Coefficients of the last fit, where they can be a start for this one."""
-        known = self.warm_start and hasattr(self, "intercept_")
-        if not (known and np.array_equal(labelled.classes, as_numpy(self.classes_))):
-            return None
-        slopes = self._previous_slopes(labelled)
-        if slopes is None:
-            return None
-        if self.fit_intercept:
-            slopes = array_namespace(slopes).concat([slopes, self.intercept_[:, None]], axis=1)
-        xp = array_namespace(slopes)
-        return moved(xp.astype(slopes, xp.float64), labelled.like)
-
-    def _previous_slopes(self, labelled: Labelled) -> Array | None:
-        if self.kernel == "linear":
-            slopes, K = getattr(self, "coef_", np.empty((0, 0))), len(labelled.classes)
-            shape = 1 if K == 2 else K, labelled.n_features
-            return slopes if tuple(slopes.shape) == shape else None
-        rows = labelled.held
-        # on a device fits with a kernel start anew
-        if rows is None or not is_numpy_array(rows.weight) or "dual_coef_" not in vars(self):
-            return None
-        held = np.isin(self.support_, rows.places())
-        if not (np.all(held) and self._same_rows(labelled.source.like())):
-            return None
-        slopes = np.zeros((self.dual_coef_.shape[0], rows.n_rows))
-        slopes[:, np.searchsorted(rows.places(), self.support_)] = self.dual_coef_
-        return slopes
-
     def _supports_arrays(self) -> bool:
-        return self.solver == "auto"
-
-    def _same_rows(self, X: Array) -> bool:
-        """Whether the last fit saw these rows, by its support vectors."""
-        if self.partition_.size != X.shape[0]:
-            return False
-        if self.kernel == "precomputed":
-            return True
-        before, now = self.support_vectors_, X[self.support_]
-        if before.shape != now.shape:
-            return False
-        different = before != now
-        return (different.nnz if sp.issparse(different) else np.count_nonzero(different)) == 0
+        return self.solver == "auto" and self.penalty == "l2"
 
     def _expose(self, labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> None:
         """Turn a solution into fitted attributes."""
@@ -552,8 +542,9 @@ class TruncatedLogisticRegression(
         partition = xp.astype(active, xp.float64) + xp.astype(active & ~hinge, xp.float64)
         if spec.kernel is None:
             coef = -(rows.weight[:, None] * duals).T / spec.penalty
-        else:  # the model may be spanned by others
-            active = active | xp.any(coef[:, : rows.n_rows] != 0.0, axis=0)
+        else:  # the model may be spanned by others, and with an l1 penalty is by few
+            spans = xp.any(coef[:, : rows.n_rows] != 0.0, axis=0)
+            active = spans if spec.l1_ratio else active | spans
         numbers, places = rows.places(), xp.nonzero(active)[0]
         every = scattered(partition[:, None], numbers, int(labelled.source.like().shape[0]))
         self.partition_ = xp.astype(every[:, 0], xp.int8)

@@ -25,6 +25,7 @@ from grayzone.estimators._search import (
     shared_parameters,
     take_over,
 )
+from grayzone.estimators._selection import check_carrier
 from grayzone.estimators._tails import Tailed
 from grayzone.estimators._zone_grid import (
     Fold,
@@ -127,6 +128,10 @@ class TruncatedLogisticRegressionCV(
         Independent term of the polynomial and sigmoid kernels.
     loss : {"truncated", "ramp"}, default="truncated"
         "ramp" also saturates the other side.
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        As in :class:`TruncatedLogisticRegression`, of plain logistic regression too.
+    l1_ratio : float, default=0.5
+        Share of the l1 norm in the elastic net, above 0 and up to 1.
     cache_size : float, default=1000
         Megabytes that kernel values may take, in each job.
     fit_intercept : bool, default=True
@@ -251,6 +256,8 @@ class TruncatedLogisticRegressionCV(
         degree: int = 3,
         coef0: float = 0.0,
         loss: str = "truncated",
+        penalty: str = "l2",
+        l1_ratio: float = 0.5,
         cache_size: float = 1000,
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -275,6 +282,8 @@ class TruncatedLogisticRegressionCV(
         self.degree = degree
         self.coef0 = coef0
         self.loss = loss
+        self.penalty = penalty
+        self.l1_ratio = l1_ratio
         self.cache_size = cache_size
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -326,6 +335,7 @@ class TruncatedLogisticRegressionCV(
             "Cross-validate on a sample of the rows, then fit TruncatedLogisticRegression to all "
             "blocks with the C_ and best_zone_ that were chosen.",
         )
+        check_carrier(self, X)
         labelled = open_rows(
             self,
             X,
@@ -438,7 +448,7 @@ class TruncatedLogisticRegressionCV(
         return solution
 
     def _supports_arrays(self) -> bool:
-        return self.solver == "auto"
+        return self.solver == "auto" and self.penalty == "l2"
 
     def _tell_if_constant(self, choice: _Choice, last: Solution | None) -> None:
         """Warn once, where the model that was chosen is a constant."""

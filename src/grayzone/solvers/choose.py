@@ -9,6 +9,7 @@ rows on a device, linear; streams         :class:`Streamed`; streams that fit in
                                           there instead
 rows on a device, with a kernel           :class:`KernelNewton` for two classes, else features
 ``solver="active-set"`` or ``"primal"``   these, for rows in NumPy's memory
+a penalty that is in part an l1 norm      :class:`WorkingSet`, for rows in NumPy's memory
 ========================================  =========================================================
 """
 
@@ -38,6 +39,7 @@ from grayzone.solvers.kernel.features import (
 )
 from grayzone.solvers.loop import Record, Solution, Solver, Status, solve
 from grayzone.solvers.problem import Problem
+from grayzone.solvers.sparse.solve import minimise_sparse
 from grayzone.solvers.truncated import streamed
 from grayzone.solvers.truncated.active_set import ActiveSet
 from grayzone.solvers.truncated.constant import is_constant, no_worse
@@ -100,6 +102,8 @@ def minimise(
     check_possible(labelled, None if spec.kernel is None else spec.kernel.name, solver)
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "start": start}
     options["callback"] = callback
+    if spec.l1_ratio > 0.0:
+        return minimise_sparse(labelled, spec, **options)
     rows = at_hand(labelled)
     problem: Any = streamed.StreamedProblem(rows, spec)
     if rows.held is not None and is_numpy_array(rows.held.weight):

@@ -41,6 +41,9 @@ class TruncatedSpec:
         Whether several fits to the same rows will follow, which then share kernel values.
     by_rows : bool
         Whether rows have floors of their own, of both classes; those above are then typical ones.
+    l1_ratio : float
+        Share of the penalty that is an l1 norm of the coefficients, of features or of the rows that
+        span a function; 0 is the squared norm alone.
     """
 
     floors: Array
@@ -50,6 +53,7 @@ class TruncatedSpec:
     cache_bytes: float = 1e9
     several_fits: bool = False
     by_rows: bool = False
+    l1_ratio: float = 0.0
 
     @property
     def n_classes(self) -> int:

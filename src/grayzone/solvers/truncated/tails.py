@@ -10,9 +10,9 @@ be :math:`e + s (g - e)` from there on. The slope s > 0 of each class minimises
 with a minus for rows of the class and a plus for others: a convex problem in one number. Training
 rows are all too well told apart, hence the last term, a row that belongs to another class at the
 (weighted) mean distance :math:`\bar d` of those beyond. It weighs a fifth of the penalty,
-:math:`\kappa = \|f\|^2 / 10 C`, so that neither the unit of weights nor writing them as repeated
-rows makes a difference, and it does not count where rows are many. It keeps a slope from growing
-above 1; one that the rows alone put below 1 is theirs.
+:math:`\kappa = \|f\|^2 / 10 C` where that is a squared norm, so that neither the unit of weights
+nor writing them as repeated rows makes a difference, and it does not count where rows are many. It
+keeps a slope from growing above 1; one that the rows alone put below 1 is theirs.
 
 One reading finds what is needed, wherever the rows are: distances are few enough on a logarithmic
 scale.
@@ -110,10 +110,17 @@ def tail_slopes(
     square = sums.get("square")
     if square is None:
         square = float(np.sum(as_numpy(coef)[:, : labelled.n_features] ** 2))
+    if spec.l1_ratio:  # twice the penalty, whatever it is
+        size = float(np.sum(np.abs(as_numpy(coef)[:, : _n_slopes(spec, coef)])))
+        square = 2.0 * spec.l1_ratio * size + (1.0 - spec.l1_ratio) * float(square)
     doubt = _DOUBT * spec.penalty * float(square)
     for k in np.flatnonzero(np.isfinite(ends)):
         slopes[k] = _slope(sums["masses"][k], float(sums["wrong"][k]), float(ends[k]), doubt)
     return slopes
+
+
+def _n_slopes(spec: TruncatedSpec, coef: Array) -> int:
+    return int(coef.shape[1]) - int(spec.fit_intercept)
 
 
 def _slope(mass: Floats, wrong: float, end: float, doubt: float) -> float:

@@ -1,0 +1,1 @@
+"""Penalties that select: l1 and the elastic net on features, or on the terms of an expansion."""

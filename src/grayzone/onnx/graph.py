@@ -17,7 +17,8 @@ from grayzone.onnx.needs import needed
 
 Array = Any
 
-OPSET, ML_OPSET, TREE_OPSET = 18, 3, 5  # of ai.onnx.ml; TREE_OPSET has trees in double precision
+OPSET = 19  # the first that compares text
+ML_OPSET, TREE_OPSET = 3, 5  # of ai.onnx.ml; the latter has trees in double precision
 ML = "ai.onnx.ml"
 IR_VERSION = 9
 KINDS = {"f8": "DOUBLE", "f4": "FLOAT", "i8": "INT64", "b1": "BOOL", "O": "STRING"}
@@ -25,6 +26,8 @@ KINDS = {"f8": "DOUBLE", "f4": "FLOAT", "i8": "INT64", "b1": "BOOL", "O": "STRIN
 
 class Tensor:
     """A value of a graph."""
+
+    __array_ufunc__ = None  # NumPy leaves it to the methods below
 
     def __init__(self, graph: Graph, name: str) -> None:
         self.graph, self.name = graph, name
@@ -223,7 +226,7 @@ def _plain(value: Any) -> Array:
         return array.astype(object)
     if array.dtype.kind in "iu":
         return array.astype(np.int64)
-    if array.dtype.kind == "f" and array.dtype != np.float32:
+    if array.dtype.kind == "f":
         return array.astype(np.float64)
     return array
 

@@ -14,6 +14,8 @@ from grayzone.onnx.rows import NUMBER, TEXT, Column, Rows
 Array = Any
 
 ONE = "X"  # the name of a matrix
+RESERVED = {"label", "probabilities", "scores", "decision", "expected_costs"}
+RESERVED |= {"costs", "reject_cost"}
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,7 @@ def _table(graph: Graph, X: Any, model: Any) -> Inputs:
 def _check_names(names: list[str], model: Any) -> None:
     if len(set(names)) < len(names):
         raise ValueError("Columns of X must have different names.")
-    reserved = sorted({"label", "probabilities", "scores", "decision", "costs"} & set(names))
-    if reserved:
-        raise ValueError(
-            f"A column of X is called {reserved[0]!r}, as an output or input of every exported "
-            "model is; rename it."
-        )
+    check_reserved(names)
     known = [str(name) for name in getattr(model, "feature_names_in_", names)]
     missing = [name for name in known if name not in names]
     if missing:
@@ -95,6 +92,16 @@ def _check_names(names: list[str], model: Any) -> None:
     if known != names[: len(known)] or len(known) < len(names):
         raise ValueError(
             f"Columns of X must be those of the fit, in that order: {known[:8]}; got {names[:8]}."
+        )
+
+
+def check_reserved(names: list[str]) -> None:
+    """Check that no column has the name of an output, or of an input that need not be given."""
+    reserved = sorted(RESERVED & set(names))
+    if reserved:
+        raise ValueError(
+            f"A column is called {reserved[0]!r}, as an output or input of exported models is; "
+            "rename it."
         )
 
 

@@ -67,27 +67,39 @@ class Answer:
 
 
 def by_costs(
-    proba: Tensor, n_classes: int, rule: Rule, of_rows: Tensor | None = None
+    proba: Tensor,
+    n_classes: int,
+    rule: Rule,
+    of_rows: Tensor | None = None,
+    order: Array | None = None,
 ) -> Callable[[Graph, bool], Decision]:
     """Bayes' rule, as ``decision.bayes_decision``; costs are an input that need not be given.
 
     Costs (1, K, K) are for all rows, (n, K, K) of each. ``of_rows`` are such of a table's columns.
+    ``order`` has the place of each class of the input, where the model knows them in another order.
     """
+    places = np.arange(n_classes) if order is None else order
+    back = np.argsort(places)
+
+    def asked(graph: Graph, as_input: bool) -> Tensor:
+        if of_rows is not None:
+            return of_rows
+        if not as_input:
+            return graph.constant(rule.costs[None])
+        shown = rule.costs[np.ix_(places, places)][None]
+        costs = graph.default_input(COSTS, shown, ["cost_rows", n_classes, n_classes])
+        if order is None:
+            return costs
+        return graph.add("Gather", graph.add("Gather", costs, back, axis=1), back, axis=2)
 
     def decide(graph: Graph, as_input: bool) -> Decision:
-        default = rule.costs[None]
-        if of_rows is not None:
-            costs = of_rows
-        elif as_input:
-            costs = graph.default_input(COSTS, default, ["cost_rows", n_classes, n_classes])
-        else:
-            costs = graph.constant(default)
+        costs = asked(graph, as_input)
         shares = graph.add("Unsqueeze", proba, np.array([2]))
         expected = (shares * costs).sum(1, keep=False)
         label = _two(proba, costs) if n_classes == 2 else _most_saved(shares, costs)
         if rule.reject_costs is None:
-            return Decision(label, label, expected)
-        reject = _rejection(graph, rule.reject_costs, as_input)
+            return Decision(label, label, expected.columns(places))
+        reject = _rejection(graph, rule.reject_costs, as_input, places, back)
         # one number for all classes is not summed: rounding must not leave ties undecided
         same = reject.max(0).equals(reject.min(0))
         undecided = same.where(reject.max(0), (proba * reject).sum(1, keep=False))
@@ -96,15 +108,17 @@ def by_costs(
         stays = (undecided < least) | proba.sum(1, keep=False).applied("IsNaN")
         action = stays.where(np.int64(n_classes), label)
         column = undecided + least * 0.0
-        return Decision(action, label, graph.concat([expected, column.upright()]))
+        every = graph.concat([expected.columns(places), column.upright()])
+        return Decision(action, label, every)
 
     return decide
 
 
-def _rejection(graph: Graph, costs: Array, as_input: bool) -> Tensor:
-    if as_input:
-        return graph.default_input(REJECT, costs, [len(costs)])
-    return graph.constant(costs)
+def _rejection(graph: Graph, costs: Array, as_input: bool, places: Array, back: Array) -> Tensor:
+    if not as_input:
+        return graph.constant(costs)
+    given = graph.default_input(REJECT, costs[places], [len(costs)])
+    return graph.add("Gather", given, back, axis=0)
 
 
 def _two(proba: Tensor, costs: Tensor) -> Tensor:

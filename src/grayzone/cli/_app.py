@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import grayzone
-from grayzone.cli import _demo, _explain
+from grayzone.cli import _demo, _explain, _export
 from grayzone.tables.errors import UserError, shortened
 from grayzone.tables.reading import check_writable, read_table, write_table
 from grayzone.training import job
@@ -321,7 +321,9 @@ def _number(value: float | None, form: str) -> str:
 
 @app.command()
 def predict(
-    model: Annotated[Path, typer.Argument(help="model.skops, or the folder that has it.")],
+    model: Annotated[
+        Path, typer.Argument(help="model.skops, the folder that has it, or an exported .onnx file.")
+    ],
     table: Annotated[Path, typer.Argument(help="Table with the columns of the training table.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="CSV, .csv.gz or Parquet file to write.")
@@ -336,8 +338,16 @@ def predict(
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Decide on every row: class, probabilities, gray zone, expected cost of each action."""
+    """Decide on every row: class, probabilities, gray zone, expected cost of each action.
+
+    An exported model (.onnx) gives its decisions and probabilities, to check it.
+    """
     check_writable(output)
+    if model.suffix == _export.ONNX_SUFFIX:
+        options = {"--keep": keep, "--reasons": bool(reasons)}
+        counts = _export.predict(model, table, output, raw, sheet, options)
+        _say_decisions(counts, output, as_json)
+        return
     decider = DecisionModel.load(model)
     ids = decider.about["ids"]
     data = read_table(table, text=[*decider.schema.as_written, *ids], sheet=sheet)
@@ -352,11 +362,45 @@ def predict(
         decided = decided.join(carried) if keep else carried.join(decided)
     write_table(decided, output, raw)
     counts = {str(k): n for k, n in decided["decision"].value_counts().items()}
+    _say_decisions(counts, output, as_json)
+
+
+def _say_decisions(counts: dict[str, int], output: Path, as_json: bool) -> None:
+    n_rows = sum(counts.values())
     if as_json:
-        print(json.dumps({"rows": len(decided), "decisions": counts, "output": str(output)}))
+        print(json.dumps({"rows": n_rows, "decisions": counts, "output": str(output)}))
         return
     parts = ", ".join(f"{n:,} {label!r}" for label, n in counts.items())
-    _console().print(escape(f"{len(decided):,} decisions: {parts}. Written to {output}."))
+    _console().print(escape(f"{n_rows:,} decisions: {parts}. Written to {output}."))
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="model.skops, or the folder that has it.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="onnx: the whole model, columns to decisions. scorecard: points of a linear model "
+            "as CSV. sql: the same as a query."
+        ),
+    ] = _export.ONNX,
+    table: Annotated[str, typer.Option(help="Name of the table in the query.")] = "rows",
+    points: Annotated[
+        float | None, typer.Option(help="Points that double the odds; else points are log-odds.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace an earlier file.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a model as a file that decides the same without Python: ONNX, a scorecard or SQL."""
+    told = _export.write(DecisionModel.load(model), to, output, table, points, overwrite)
+    if as_json:
+        print(json.dumps(told))
+        return
+    _console().print(escape(f"Written to {output}: {told['what']}, {told['bytes']:,} bytes."))
+    if to == _export.ONNX:
+        command = shlex.join([*_program(), "predict", str(output), "TABLE", "-o", "decisions.csv"])
+        _console().print(escape(f"To check it: {command}"))
 
 
 @app.command()

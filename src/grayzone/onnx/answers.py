@@ -159,7 +159,11 @@ def _policy(model: TightBoundLogisticRegression, rows: Rows) -> Answer:
     check_is_fitted(model, "coef_")
     _check_width(model, rows)
     function, classes = function_of(model), as_numpy(model.classes_)
-    scores, n_columns, K = function_scores(rows.numbers(), function), len(function.coef), len(classes)
+    scores, n_columns, K = (
+        function_scores(rows.numbers(), function),
+        len(function.coef),
+        len(classes),
+    )
     own = scores if n_columns == 1 else scores.columns(np.arange(K))
     proba = class_probabilities(own, 1 if n_columns == 1 else K)
     if isinstance(model, TightBoundLogisticRegressionCV) and not model.gate_["accepted"]:

@@ -54,7 +54,7 @@ def _as_kind(values: Array, kind: str) -> Array:
     return np.asarray(values).astype(types.get(kind, np.float64))
 
 
-def run(model: Any, X: Any, **inputs: Any) -> dict[str, Array]:
+def run(model: Any, X: Any, **inputs: Any) -> dict[str, Any]:
     """Return what an exported model says of rows, by the names of its outputs.
 
     Parameters
@@ -73,7 +73,10 @@ def run(model: Any, X: Any, **inputs: Any) -> dict[str, Array]:
 
     Examples
     --------
-    >>> import pytest; _ = pytest.importorskip("onnxruntime"); _ = pytest.importorskip("onnx")
+    >>> import pytest
+    ...
+    ... _ = pytest.importorskip("onnxruntime")
+    ... _ = pytest.importorskip("onnx")
     >>> from sklearn.datasets import load_iris
     >>> from grayzone import TruncatedLogisticRegression
     >>> from grayzone.onnx import run, to_onnx
@@ -120,13 +123,15 @@ def check_same(made: Any, model: Any, X: Any) -> None:
             ) from error
         proba = model.predict_proba(some) if hasattr(model, "predict_proba") else None
     said = run(made, some)
-    shown = said.get("decision", said["label"])
+    shown = said["decision" if "decision" in said else "label"]
     if proba is None or "probabilities" not in said:
         wrong = shown != decided
     else:
         away = np.abs(said["probabilities"] - np.asarray(proba))
         if not float(away.max()) <= _CLOSE:
-            raise _differs(f"probabilities of row {int(away.max(axis=1).argmax())} by {away.max():.1e}")
+            raise _differs(
+                f"probabilities of row {int(away.max(axis=1).argmax())} by {away.max():.1e}"
+            )
         wrong = (shown != decided) & (away.max(axis=1) > _SURE)
     if np.any(wrong):
         row = int(np.argmax(wrong))

@@ -62,8 +62,8 @@ def _inputs(graph: Graph, model: DecisionModel) -> tuple[Inputs, dict[str, Tenso
     dates = [c.name for c in model.schema.columns if c.kind == schema.DATE]
     if dates:
         raise NotConvertibleError(
-            f"Columns {', '.join(map(repr, dates[:5]))} are dates, which a file of operators cannot "
-            "read. Leave them out of the training (--drop), turn them into numbers before it, or "
+            f"Columns {', '.join(map(repr, dates[:5]))} are dates, which a file of operators "
+            "cannot read. Leave them out of the training (--drop), turn them into numbers before it, or "
             "decide in Python, with grayzone.load_model."
         )
     check_reserved(model.schema.names)

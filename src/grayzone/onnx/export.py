@@ -96,7 +96,10 @@ def to_onnx(
 
     Examples
     --------
-    >>> import pytest; ort = pytest.importorskip("onnxruntime"); _ = pytest.importorskip("onnx")
+    >>> import pytest
+    ...
+    ... ort = pytest.importorskip("onnxruntime")
+    ... _ = pytest.importorskip("onnx")
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
@@ -105,7 +108,8 @@ def to_onnx(
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), TruncatedLogisticRegression()).fit(X, y)
     >>> file = to_onnx(model, X).SerializeToString()
-    >>> quiet = ort.SessionOptions(); quiet.log_severity_level = 3
+    >>> quiet = ort.SessionOptions()
+    ... quiet.log_severity_level = 3
     >>> session = ort.InferenceSession(file, quiet)
     >>> label, probabilities = session.run(None, {"X": X})
     >>> bool((label == model.predict(X)).all())
@@ -174,7 +178,8 @@ def outputs_of(
     graph: Graph, found: Answer, kind: str, chosen: Mapping[str, bool]
 ) -> dict[str, tuple[Tensor, str, list[Any]]]:
     """Return the outputs of an answer, by name: values, types and shapes."""
-    decision, outputs = found.decide(graph, chosen["costs"]), {}
+    decision = found.decide(graph, chosen["costs"])
+    outputs: dict[str, tuple[Tensor, str, list[Any]]] = {}
     labels, actions = labels_array(found.classes), labels_array(found.actions)
     K, A = len(labels), len(actions)
     label = graph.add("Gather", labels, decision.label, axis=0)

@@ -83,13 +83,15 @@ class ExportedModel:
         table = known.with_numbers(table)
         given = known.apply(table)
         for name in self.facts.get("cost_columns") or ():
-            if name is not None and name not in given:
-                given[name] = table[name]
+            if name is not None and name not in table:
+                raise UserError(f"The table lacks the column {name!r}, which has costs of rows.")
+            if name is not None:
+                given[name] = table[name].astype(np.float64)
         said = run(self.session, given)
-        decision = said.get("decision", said["label"])
-        undecided = np.zeros(len(decision), dtype=bool)
+        decision, undecided = said["label"], np.zeros(len(table), dtype=np.bool_)
         if "decision" in said:
-            undecided = said["decision"] == self.facts["undecided"]
+            decision = said["decision"]
+            undecided = decision == self.facts["undecided"]
         out: dict[str, Any] = {"decision": decision, "undecided": undecided}
         for k, label in enumerate(self.facts["classes"]):
             out[f"probability_{label}"] = said["probabilities"][:, k]

@@ -7,7 +7,15 @@ from typing import Any
 import grayzone
 from grayzone.onnx.answers import answer
 from grayzone.onnx.export import DECISION, LABEL, PROBABILITIES, SCORES, labels_array, outputs_of
-from grayzone.onnx.graph import Graph, kind_of, proto_constants, proto_nodes
+from grayzone.onnx.graph import (
+    ML_OPSET,
+    OPSET,
+    TREE_OPSET,
+    Graph,
+    kind_of,
+    proto_constants,
+    proto_nodes,
+)
 from grayzone.onnx.needs import needed
 from grayzone.onnx.rows import NUMBER, Column, Rows
 
@@ -57,7 +65,8 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
     shown = PROBABILITIES if hasattr(model, "predict_proba") else SCORES
     operator.outputs.append(scope.declare_local_variable(LABEL, label()))
     operator.outputs.append(scope.declare_local_variable(shown, numbers()))
-    if len(getattr(model, "actions_", labels)) > len(labels):
+    actions: Any = getattr(model, "actions_", labels)
+    if len(actions) > len(labels):
         operator.outputs.append(scope.declare_local_variable(DECISION, label()))
     return operator.outputs
 
@@ -108,10 +117,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
 def _version(node: Any) -> int:
     """Return the version of an operator in the opset that it is written for."""
-    from grayzone.onnx.graph import ML, ML_OPSET, OPSET, TREE_OPSET
-
     opset = (TREE_OPSET if node.op_type == "TreeEnsemble" else ML_OPSET) if node.domain else OPSET
-    schema = needed("onnx").defs.get_schema(node.op_type, opset, node.domain if node.domain == ML else "")
+    schema = needed("onnx").defs.get_schema(node.op_type, opset, node.domain)
     return int(schema.since_version)
 
 

@@ -158,9 +158,7 @@ def by_threshold(score: Tensor, threshold: float) -> Callable[[Graph, bool], Dec
     return decide
 
 
-def by_argmax(
-    scores: Tensor, n_classes: int, n_actions: int
-) -> Callable[[Graph, bool], Decision]:
+def by_argmax(scores: Tensor, n_classes: int, n_actions: int) -> Callable[[Graph, bool], Decision]:
     """The action of the largest score (n, A)."""
 
     def decide(graph: Graph, as_input: bool) -> Decision:

@@ -45,11 +45,11 @@ def scaled_features(step: ScaledFeatures, rows: Rows) -> Rows:
     X, graph, n_codes = rows.numbers(), rows.graph, len(step.n_levels)
     if not step.centred_:
         gap = X.applied("IsNaN")
-        scaled = gap.where(0.0, X).over(step.scales_)
-        return Rows(graph, scaled.applied("Clip", -FAR, FAR), rows.width)
+        divided = gap.where(0.0, X).over(step.scales_)
+        return Rows(graph, divided.applied("Clip", -FAR, FAR), rows.width)
     parts, width = [], 0
     n_numbers = rows.width - n_codes
-    scaled = None
+    scaled: Tensor | None = None
     if n_numbers:
         numbers = X.columns(np.arange(n_codes, rows.width))
         missing = numbers.applied("IsNaN")

@@ -158,5 +158,5 @@ def _right_of(model: TreeSum, codes: Tensor, kinds: Array) -> Tensor:
         table[:_CODES, place] = 1.0 - bits
     table[_CODES] = 1.0 - gaps  # gaps, and codes beyond all sets
     known = (codes > -1.0) & (codes < float(_CODES))
-    place = known.where(codes, float(_CODES)).cast("INT64")
-    return codes.graph.add("Gather", table, place, axis=0)
+    row = known.where(codes, float(_CODES)).cast("INT64")
+    return codes.graph.add("Gather", table, row, axis=0)

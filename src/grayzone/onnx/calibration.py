@@ -79,7 +79,8 @@ def interpolated(x: Tensor, knots: Array, values: Array) -> Tensor:
     if len(knots) == 1:
         return x * 0.0 + values[0]
     within = x.applied("Clip", knots[0], knots[-1])
-    piece = (within >= knots[None, 1:-1]).cast("INT64").sum(1)
-    slopes = np.diff(values) / np.diff(knots)
+    # at a knot, the last one among them, its own value to the last bit, as numpy.interp has it
+    piece = (within >= knots[None, 1:]).cast("INT64").sum(1)
+    slopes = np.append(np.diff(values) / np.diff(knots), 0.0)
     start, base, slope = (graph.add("Gather", part, piece) for part in (knots, values, slopes))
     return base + (within - start) * slope

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from grayzone.decision.rules import action_costs
 from grayzone.onnx.needs import needed
 from grayzone.onnx.rows import GAP
 
@@ -16,7 +18,7 @@ Array = Any
 
 _TRIED = 200  # rows on which both are compared
 _CLOSE = 1e-4  # largest difference of probabilities: what single precision of others may cost
-_SURE = 1e-6  # differences of decisions are none where another threshold is as near
+_SURE = 1e-6  # distance from a threshold up to which rounding may decide
 
 
 def session_of(model: Any) -> Any:
@@ -108,9 +110,7 @@ def check_same(made: Any, model: Any, X: Any) -> None:
     ValueError
         If it does not, or the model itself refuses the rows.
     """
-    if importlib.util.find_spec("onnxruntime") is None:
-        return
-    some = X.head(_TRIED) if hasattr(X, "head") else X[:_TRIED]
+    some = _some(X)
     if not some.shape[0]:
         return
     with warnings.catch_warnings():
@@ -122,20 +122,48 @@ def check_same(made: Any, model: Any, X: Any) -> None:
                 f"The model itself cannot decide on these rows: {' '.join(str(error).split())}"
             ) from error
         proba = model.predict_proba(some) if hasattr(model, "predict_proba") else None
+    if importlib.util.find_spec("onnxruntime") is None:
+        return
     said = run(made, some)
     shown = said["decision" if "decision" in said else "label"]
-    if proba is None or "probabilities" not in said:
-        wrong = shown != decided
-    else:
-        away = np.abs(said["probabilities"] - np.asarray(proba))
+    wrong = shown != decided
+    if proba is not None and "probabilities" in said:
+        away = np.abs(said["probabilities"] - np.asarray(proba)).max(axis=1)
         if not float(away.max()) <= _CLOSE:
-            raise _differs(
-                f"probabilities of row {int(away.max(axis=1).argmax())} by {away.max():.1e}"
-            )
-        wrong = (shown != decided) & (away.max(axis=1) > _SURE)
+            raise _differs(f"probabilities of row {int(away.argmax())} by {away.max():.1e}")
+        wrong &= ~_near(json.loads(made.metadata_props[0].value), np.asarray(proba))
     if np.any(wrong):
         row = int(np.argmax(wrong))
         raise _differs(f"the decision about row {row}: {shown[row]!r}, not {decided[row]!r}")
+
+
+def _some(X: Any) -> Any:
+    """Return the first rows, and the first of those that have gaps."""
+    if sp.issparse(X):
+        return X.tocsr()[:_TRIED]
+    if not hasattr(X, "columns"):
+        X = np.asarray(X)
+        gaps = np.isnan(X).any(axis=1) if X.dtype.kind == "f" else np.zeros(len(X), dtype=bool)
+    elif hasattr(X, "isna"):
+        gaps = X.isna().to_numpy().any(axis=1)
+    else:
+        return X[:_TRIED]
+    places = np.union1d(np.arange(min(_TRIED, len(X))), np.flatnonzero(gaps)[:_TRIED])
+    return X.iloc[places] if hasattr(X, "iloc") else X[places]
+
+
+def _near(facts: dict[str, Any], proba: Array) -> Array:
+    """Which rows are so near a threshold that rounding may decide, as far as the file tells."""
+    if "threshold" in facts:
+        positive = facts.get("positive", facts["classes"][-1])
+        own = proba[:, facts["classes"].index(positive)]
+        return np.abs(own - facts["threshold"]) <= _SURE
+    if "costs" not in facts:
+        return np.zeros(len(proba), dtype=bool)
+    costs = np.asarray(facts["costs"])
+    expected = action_costs(proba, costs, reject_cost=facts.get("reject_cost"))
+    best = np.sort(expected, axis=1)
+    return best[:, 1] - best[:, 0] <= _SURE * float(costs.max())
 
 
 def _differs(what: str) -> ValueError:

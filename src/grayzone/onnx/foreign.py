@@ -48,25 +48,35 @@ def foreign_step(step: Any, rows: Rows) -> Rows:
 
 
 def _inlined(model: Any, rows: Rows, options: Any) -> list[Tensor]:
-    """Convert by skl2onnx, and put the operators into our graph."""
-    try:
-        converter = needed("skl2onnx")
-        types = needed("skl2onnx.common.data_types")
-    except ImportError as error:
-        raise _unsupported(model, error) from error
-    X, graph = rows.numbers(), rows.graph
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            made = converter.convert_sklearn(
-                model,
-                initial_types=[("X", types.DoubleTensorType([None, rows.width]))],
-                options=options,
-                target_opset={"": OPSET, ML: ML_OPSET},
-            ).graph
-    except Exception as error:  # whatever a converter makes of a model that it does not know
-        raise _unsupported(model, error) from error
-    return _taken_over(made, graph, X)
+    """Convert by skl2onnx, and put the operators into our graph.
+
+    Some of its converters are right for doubles; the others get rows in single precision.
+    """
+    X, graph, reason = rows.numbers(), rows.graph, None
+    for kind in ("DOUBLE", "FLOAT"):
+        try:
+            made = _converted(model, rows.width, kind, options)
+        except Exception as error:  # whatever a converter makes of a model that it does not know
+            reason = reason or error
+            continue
+        return _taken_over(made.graph, graph, X if kind == "DOUBLE" else X.cast(kind))
+    assert reason is not None
+    raise _unsupported(model, reason) from reason
+
+
+def _converted(model: Any, width: int, kind: str, options: Any) -> Any:
+    converter, types = needed("skl2onnx"), needed("skl2onnx.common.data_types")
+    given = types.DoubleTensorType if kind == "DOUBLE" else types.FloatTensorType
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = converter.convert_sklearn(
+            model,
+            initial_types=[("X", given([None, width]))],
+            options=options,
+            target_opset={"": OPSET, ML: ML_OPSET},
+        )
+    needed("onnx").checker.check_model(made, full_check=True)
+    return made
 
 
 def _taken_over(made: Any, graph: Graph, X: Tensor) -> list[Tensor]:

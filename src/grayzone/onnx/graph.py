@@ -49,15 +49,22 @@ class Tensor:
         return self.graph.add("Sub", other, self)
 
     def times(self, factors: Array) -> Tensor:
-        """Columns (n, d) times factors (d,) that may stand next to a matrix product.
+        """Columns (n, d) times factors (d,), next to a matrix product or not.
 
-        onnxruntime takes a factor of shape () or (1,) into the product, in single precision.
+        onnxruntime takes a single factor into a product, and rounds it to single precision.
         """
-        return self * np.reshape(np.asarray(factors, dtype=np.float64), (1, -1))
+        return self._by_columns("Mul", factors)
 
     def over(self, divisors: Array) -> Tensor:
         """Columns (n, d) divided by divisors (d,), in the same way."""
-        return self / np.reshape(np.asarray(divisors, dtype=np.float64), (1, -1))
+        return self._by_columns("Div", divisors)
+
+    def _by_columns(self, operator: str, numbers: Array) -> Tensor:
+        numbers = np.reshape(np.asarray(numbers, dtype=np.float64), (1, -1))
+        if numbers.size > 1:
+            return self.graph.add(operator, self, numbers)
+        twice = self.columns([0, 0])  # two factors are left where they are
+        return self.graph.add(operator, twice, np.repeat(numbers, 2, axis=1)).columns([0])
 
     def __truediv__(self, other: Any) -> Tensor:
         return self.graph.add("Div", self, other)

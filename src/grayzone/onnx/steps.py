@@ -101,7 +101,7 @@ def _weighed(part: Any, rows: Rows, union: FeatureUnion, name: str) -> Rows | No
     made, weight = transformed(part, rows), (union.transformer_weights or {}).get(name)
     if weight is None:
         return made
-    return Rows(rows.graph, made.numbers().times(weight), made.width)
+    return Rows(rows.graph, made.numbers().times(np.full(made.width, weight)), made.width)
 
 
 @_transformed.register
@@ -115,7 +115,7 @@ def _(step: ColumnTransformer, rows: Rows) -> Rows:
         made = transformed(part, chosen)
         weight = (step.transformer_weights or {}).get(name)
         if weight is not None:
-            made = Rows(rows.graph, made.numbers().times(weight), made.width)
+            made = Rows(rows.graph, made.numbers().times(np.full(made.width, weight)), made.width)
         parts.append(made)
     return beside(rows.graph, parts)
 

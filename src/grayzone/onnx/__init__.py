@@ -14,7 +14,7 @@ from grayzone.onnx.formulas import NotConvertibleError
 
 __all__ = ["NotConvertibleError", "run", "to_onnx"]
 
-if importlib.util.find_spec("skl2onnx") is not None:
+if all(importlib.util.find_spec(name) is not None for name in ("onnx", "skl2onnx")):
     from grayzone.onnx.registered import register
 
     register()

@@ -65,7 +65,9 @@ TWO = {
 SEVERAL = {
     "linear": gz.TruncatedLogisticRegression(),
     "linear, undecided": gz.TruncatedLogisticRegression(reject_cost=0.1),
-    "rbf": gz.TruncatedLogisticRegression(kernel="rbf", costs=np.array([[0, 1, 2], [3, 0, 1], [1, 5, 0]])),
+    "rbf": gz.TruncatedLogisticRegression(
+        kernel="rbf", costs=np.array([[0, 1, 2], [3, 0, 1], [1, 5, 0]])
+    ),
     "import points": gz.ImportVectorMachine(max_import_points=8),
     "import points, reference": gz.ImportVectorMachine(
         max_import_points=8, parametrization="reference", zone=2.0
@@ -88,9 +90,7 @@ def two():
 
 @cache
 def overlapping():
-    X, y = make_classification(
-        400, 6, n_informative=4, flip_y=0.1, class_sep=0.6, random_state=0
-    )
+    X, y = make_classification(400, 6, n_informative=4, flip_y=0.1, class_sep=0.6, random_state=0)
     return scale(X), y
 
 
@@ -116,7 +116,9 @@ def decided(said):
 def relative(found, expected):
     """Largest difference, relative to what is expected."""
     found, expected = np.asarray(found), np.asarray(expected)
-    return float(np.max(np.abs(found - expected) / np.maximum(np.abs(expected), LEAST), initial=0.0))
+    return float(
+        np.max(np.abs(found - expected) / np.maximum(np.abs(expected), LEAST), initial=0.0)
+    )
 
 
 def assert_same(said, model, X):

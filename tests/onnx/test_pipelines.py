@@ -133,7 +133,9 @@ def test_gaps_of_text_are_categories_or_filled():
     fill = make_pipeline(SimpleImputer(missing_values=None, strategy="most_frequent"), one_hot)
     for encoder in (one_hot, fill):
         pipeline = make_column_transformer((encoder, ["kind"]), ("passthrough", ["age"]))
-        model = make_pipeline(pipeline, gz.TightBoundLogisticRegression()).fit(X[["kind", "age"]], y)
+        model = make_pipeline(pipeline, gz.TightBoundLogisticRegression()).fit(
+            X[["kind", "age"]], y
+        )
         assert_same(run(to_onnx(model, X[["kind", "age"]]), X), model, X[["kind", "age"]])
 
 
@@ -193,7 +195,9 @@ def test_steps_that_only_skl2onnx_knows():
     rows = X[:, :4]
     model = make_pipeline(PolynomialFeatures(2), gz.TightBoundLogisticRegression()).fit(rows, y)
     said = run(to_onnx(model, rows), rows)
-    np.testing.assert_allclose(said["probabilities"], model.predict_proba(rows), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        said["probabilities"], model.predict_proba(rows), rtol=1e-4, atol=1e-6
+    )
     np.testing.assert_array_equal(said["label"], model.predict(rows))
 
 

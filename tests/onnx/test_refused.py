@@ -70,7 +70,7 @@ def test_models_that_are_not_fitted():
 def test_columns_that_are_not_those_of_the_fit():
     X, y = overlapping()
     model = fitted(gz.TruncatedLogisticRegression(), X, y)
-    with pytest.raises(ValueError, match="X has 4 columns; .* fitted with 6"):
+    with pytest.raises(ValueError, match=r"X has 4 columns; .* fitted with 6"):
         to_onnx(model, X[:, :4])
     with pytest.raises(ValueError, match="two dimensions"):
         to_onnx(model, X[0])
@@ -80,9 +80,10 @@ def test_columns_that_are_not_those_of_the_fit():
         to_onnx(pipeline, table.drop(columns="c"))
     with pytest.raises(ValueError, match="in that order"):
         to_onnx(pipeline, table[list("bacdef")])
+    renamed = table.rename(columns={"a": "costs"})
+    pipeline = make_pipeline(gz.TruncatedLogisticRegression()).fit(renamed, y)
     with pytest.raises(ValueError, match="called 'costs'"):
-        renamed = table.rename(columns={"a": "costs"})
-        to_onnx(make_pipeline(gz.TruncatedLogisticRegression()).fit(renamed, y), renamed)
+        to_onnx(pipeline, renamed)
 
 
 def test_gaps_that_the_model_does_not_take():

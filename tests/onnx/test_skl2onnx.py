@@ -5,8 +5,9 @@ import pytest
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-skl2onnx = pytest.importorskip("skl2onnx")
+pytest.importorskip("skl2onnx")
 
+import skl2onnx
 from exported import RELATIVE, SEVERAL, TWO, decided, fitted, overlapping, relative, several
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler

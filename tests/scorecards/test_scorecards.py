@@ -192,8 +192,8 @@ def test_several_classes_have_none():
     model = LogisticRegression().fit(X[["age"]], np.arange(90) % 3)
     with pytest.raises(NoScorecardError, match="two classes"):
         scorecard(model)
+    two = LogisticRegression().fit(X[["age"]], np.arange(90) % 2)
     with pytest.raises(ValueError, match="points_per_doubling"):
-        two = LogisticRegression().fit(X[["age"]], np.arange(90) % 2)
         scorecard(two, points_per_doubling=-1.0)
 
 

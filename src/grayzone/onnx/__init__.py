@@ -6,15 +6,16 @@ installed, so that its own ``to_onnx`` takes them, too.
 
 from __future__ import annotations
 
-import importlib.util
+from contextlib import suppress
 
 from grayzone.onnx.checking import run
 from grayzone.onnx.export import to_onnx
 from grayzone.onnx.formulas import NotConvertibleError
+from grayzone.onnx.registered import register
 
 __all__ = ["NotConvertibleError", "run", "to_onnx"]
 
-if all(importlib.util.find_spec(name) is not None for name in ("onnx", "skl2onnx")):
-    from grayzone.onnx.registered import register
-
+with suppress(
+    ImportError
+):  # without skl2onnx, or the packages that it needs, there is none to tell
     register()

@@ -113,15 +113,16 @@ def check_same(made: Any, model: Any, X: Any) -> None:
     some = _some(X)
     if not some.shape[0]:
         return
+    known = _in_double(some)  # as the export computes: a step in single precision rounds
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            decided = np.asarray(model.predict(some))
+            decided = np.asarray(model.predict(known))
         except ValueError as error:
             raise ValueError(
                 f"The model itself cannot decide on these rows: {' '.join(str(error).split())}"
             ) from error
-        proba = model.predict_proba(some) if hasattr(model, "predict_proba") else None
+        proba = model.predict_proba(known) if hasattr(model, "predict_proba") else None
     if importlib.util.find_spec("onnxruntime") is None:
         return
     said = run(made, some)
@@ -150,6 +151,14 @@ def _some(X: Any) -> Any:
         return X[:_TRIED]
     places = np.union1d(np.arange(min(_TRIED, len(X))), np.flatnonzero(gaps)[:_TRIED])
     return X.iloc[places] if hasattr(X, "iloc") else X[places]
+
+
+def _in_double(X: Any) -> Any:
+    """Return the same rows with numbers of single precision as doubles."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes") and hasattr(X, "iloc"):
+        single = [name for name in X.columns if X[name].dtype == np.float32]
+        return X.astype(dict.fromkeys(single, np.float64)) if single else X
+    return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
 
 
 def _near(facts: dict[str, Any], proba: Array) -> Array:

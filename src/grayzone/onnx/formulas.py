@@ -80,9 +80,12 @@ def kernel_values(X: Tensor, kernel: Kernel, vectors: Array) -> Tensor:
         return (-gamma * _summed(X, vectors, "Square")).applied("Exp")
     centre = 0.0 if kernel.centre is None else np.asarray(kernel.centre, dtype=np.float64)
     X, vectors = X - centre, vectors - centre
+    # squared norms are two more columns of the factors, as in the library: one pass over the block
+    drop = -gamma * (X * X).sum(1)
+    left = X.graph.concat([X, drop, drop * 0.0 + 1.0])
     drops = -gamma * np.sum(vectors**2, axis=1)
-    inside = (X @ (2.0 * gamma * vectors).T + drops) - gamma * (X * X).sum(1)
-    return inside.applied("Exp")
+    right = np.vstack([2.0 * gamma * vectors.T, np.ones(len(vectors)), drops])
+    return (left @ right).applied("Exp")
 
 
 def _summed(X: Tensor, vectors: Array, operator: str) -> Tensor:

@@ -257,6 +257,7 @@ def proto_nodes(nodes: Sequence[Node], rename: Any = None) -> list[Any]:
                 node.operator,
                 [name(value) for value in node.inputs],
                 [name(value) for value in node.outputs],
+                name=f"{node.operator}_{name(node.outputs[0])}",  # older runtimes want one
                 domain=node.domain,
                 **given,
             )

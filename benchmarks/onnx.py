@@ -52,7 +52,7 @@ def _stored(name: str) -> Callable[[], Data]:
         bunch = dataset(name)
         X, y = bunch.data, bunch.target
         X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-        return X.astype(np.float64), np.asarray(y)
+        return X.astype(np.float64), np.array([f"class {label}" for label in y.tolist()])
 
     return load
 

@@ -48,6 +48,9 @@ TWO = {
     "decisions, sigmoid": gz.BayesDecisionClassifier(
         CalibratedClassifierCV(gz.MinimaxProbabilityMachine(random_state=0), cv=2)
     ),
+    "decisions, calibrated policy": gz.BayesDecisionClassifier(
+        CalibratedClassifierCV(gz.TightBoundLogisticRegression(reject_cost=0.2), cv=2)
+    ),
     "limit": gz.RateLimitClassifier(_logistic, max_fpr=0.1, random_state=0),
     "limit, other class": gz.RateLimitClassifier(
         _logistic, min_recall=0.8, positive=0, random_state=0

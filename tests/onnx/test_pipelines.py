@@ -165,6 +165,24 @@ def test_numbers_as_categories():
     assert_same(run(to_onnx(model, array), odd), model, odd)
 
 
+@pytest.mark.parametrize("kind", ["masks", "categories", "polars"])
+def test_tables_of_other_kinds(kind):
+    X, y = table()
+    X = X.drop(columns="member")
+    if kind == "masks":
+        X = X.assign(age=X["age"].astype("Int64"), amount=X["amount"].astype("Float64"))
+    elif kind == "categories":
+        X = X.assign(kind=X["kind"].astype("category"))
+    else:
+        X = pytest.importorskip("polars").from_pandas(X)
+    numbers = make_pipeline(SimpleImputer(), StandardScaler())
+    pipeline = make_column_transformer(
+        (numbers, ["age", "amount"]), (OneHotEncoder(), ["kind", "region"])
+    )
+    model = make_pipeline(pipeline, gz.TruncatedLogisticRegression()).fit(X, y)
+    assert_same(run(to_onnx(model, X), X), model, X)
+
+
 def test_a_wrapper_around_a_pipeline():
     X, y = table()
     inner = make_pipeline(columns(), LogisticRegression())

@@ -159,24 +159,25 @@ def _policy(model: TightBoundLogisticRegression, rows: Rows) -> Answer:
     check_is_fitted(model, "coef_")
     _check_width(model, rows)
     function, classes = function_of(model), as_numpy(model.classes_)
-    scores, n_columns, K = (
-        function_scores(rows.numbers(), function),
-        len(function.coef),
-        len(classes),
-    )
+    scores, n_columns = function_scores(rows.numbers(), function), len(function.coef)
+    K = len(classes)
     own = scores if n_columns == 1 else scores.columns(np.arange(K))
     proba = class_probabilities(own, 1 if n_columns == 1 else K)
     if isinstance(model, TightBoundLogisticRegressionCV) and not model.gate_["accepted"]:
         return _by_costs(model, proba, rule_of(model), model.actions_, own)
-    facts: dict[str, Any] = {"costs": as_numpy(model.cost_matrix_).tolist()}
+    # what it has learnt to do: other costs would not move its decisions
+    facts: dict[str, Any] = {"trained_for_costs": as_numpy(model.cost_matrix_).tolist()}
     if rejection_of(model) is not None:
-        facts["reject_cost"] = np.asarray(rejection_of(model)).tolist()
+        facts["trained_for_reject_cost"] = np.asarray(rejection_of(model)).tolist()
     if n_columns == 1:
         decide = by_threshold(scores.column(0), policy_cut(model))
         facts["threshold"] = model.threshold_
     else:
         decide = by_argmax(scores, K, n_columns)
-    return Answer(classes, as_numpy(model.actions_), decide, proba, own, facts)
+    odds = own
+    if n_columns > 1 and K == 2:  # as decision_function has them
+        odds = (own.column(1) - own.column(0)).upright()
+    return Answer(classes, as_numpy(model.actions_), decide, proba, odds, facts)
 
 
 @answer.register

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from grayzone.decision.rules import action_costs
 from grayzone.onnx.needs import needed
-from grayzone.onnx.rows import GAP
+from grayzone.onnx.rows import GAP, values_of
 
 Array = Any
 
@@ -41,7 +41,7 @@ def feeds_of(session: Any, X: Any) -> dict[str, Array]:
     """Return rows as the inputs of a session: an array, or columns by name."""
     kinds = {i.name: i.type for i in session.get_inputs()}
     if hasattr(X, "columns") and not sp.issparse(X):
-        table = {str(name): np.asarray(X[name]) for name in X.columns}
+        table = {str(name): values_of(X[name]) for name in X.columns}
         return {name: _as_kind(table[name], kind)[:, None] for name, kind in kinds.items()}
     X = X.toarray() if sp.issparse(X) else np.asarray(X)
     return {name: _as_kind(X, kind) for name, kind in kinds.items()}

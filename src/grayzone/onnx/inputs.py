@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from grayzone.onnx.graph import Graph
-from grayzone.onnx.rows import NUMBER, TEXT, Column, Rows
+from grayzone.onnx.rows import NUMBER, TEXT, Column, Rows, values_of
 
 Array = Any
 
@@ -67,7 +67,7 @@ def _table(graph: Graph, X: Any, model: Any) -> Inputs:
     _check_names(names, model)
     columns, declared = {}, {}
     for name, label in zip(names, X.columns, strict=True):
-        kind, text = _type_of(np.asarray(X[label]), f"Column {name!r}")
+        kind, text = _type_of(values_of(X[label]), f"Column {name!r}")
         tensor = graph.input(name)
         if kind not in ("DOUBLE", "STRING"):
             tensor = tensor.cast("DOUBLE")

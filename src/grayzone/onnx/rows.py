@@ -17,6 +17,15 @@ NUMBER, TEXT = "number", "text"
 GAP = ""  # what stands for a gap in a column of text: ONNX has no other
 
 
+def values_of(column: Any) -> Array:
+    """Values of a column of pandas or polars; gaps of numbers with masks are NaN."""
+    dtype = getattr(column, "dtype", None)
+    masked = getattr(getattr(dtype, "numpy_dtype", None), "kind", "O") in "biuf"
+    if hasattr(dtype, "na_value") and masked:
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(column)
+
+
 @dataclass(frozen=True)
 class Column:
     """A column (n, 1), of doubles or of text."""
@@ -59,13 +68,8 @@ class Rows:
         kind: str = NUMBER,
         table: dict[Any, Column] | None = None,
     ) -> None:
-        self.graph, self.matrix, self.width, self.kind, self.table = (
-            graph,
-            matrix,
-            width,
-            kind,
-            table,
-        )
+        self.graph, self.matrix, self.width = graph, matrix, width
+        self.kind, self.table = kind, table
 
     @classmethod
     def of_columns(cls, graph: Graph, table: dict[Any, Column]) -> Rows:

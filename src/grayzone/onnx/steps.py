@@ -192,7 +192,9 @@ def _(step: SimpleImputer, rows: Rows) -> Rows:
             is_gap = column.tensor.applied("IsNaN") if gap else column.tensor.equals(float(missing))
         flags.append(is_gap.cast("DOUBLE"))
         if column.kind == NUMBER and isinstance(fill, float) and np.isnan(fill):
-            continue  # a column without a value is left out
+            if not step.keep_empty_features:
+                continue  # a column without a value is left out
+            fill = 0.0
         with_type = float(fill) if column.kind == NUMBER else np.array(str(fill), dtype=object)
         parts.append(Column(is_gap.where(with_type, column.tensor), column.kind))
     if step.add_indicator and step.indicator_ is not None:

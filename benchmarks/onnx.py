@@ -12,7 +12,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -240,12 +240,10 @@ def latency(repeats: int) -> dict[str, dict[str, float]]:
         for n in LATENCY_ROWS:
             rows = many[:n]
             calls = repeats if n == 1 else max(3, repeats // 20)
-            seconds = best_of(lambda model=fitted, rows=rows: model.predict_proba(rows), calls)
+            seconds = best_of(partial(fitted.predict_proba, rows), calls)
             found[name][f"predict_proba, {n:,}"] = 1e3 * seconds
             if exported is not None:
-                seconds = best_of(
-                    lambda session=exported, rows=rows: session.run(None, {"X": rows}), calls
-                )
+                seconds = best_of(partial(exported.run, None, {"X": rows}), calls)
                 found[name][f"onnxruntime, {n:,}"] = 1e3 * seconds
     return found
 

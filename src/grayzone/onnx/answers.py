@@ -11,10 +11,21 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from sklearn.utils.validation import check_is_fitted
@@ -32,6 +43,7 @@ from grayzone.estimators.anatomy import (
     tails_of,
 )
 from grayzone.estimators.bayes import BayesDecisionClassifier
+from grayzone.estimators.decision_ensemble import DecisionEnsembleClassifier
 from grayzone.estimators.import_vector import ImportVectorMachine
 from grayzone.estimators.import_vector_cv import ImportVectorMachineCV
 from grayzone.estimators.minimax import MinimaxProbabilityMachine
@@ -44,6 +56,9 @@ from grayzone.estimators.tree_sum import TreeSum
 from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.estimators.truncated_cv import TruncatedLogisticRegressionCV
 from grayzone.numerics.checks import as_numpy
+from grayzone.onnx.calibration import calibrated_answer
+from grayzone.onnx.composed import threshold_answer, voted_answer
+from grayzone.onnx.ensemble import ensemble_answer
 from grayzone.onnx.foreign import foreign_answer
 from grayzone.onnx.formulas import (
     NotConvertibleError,
@@ -85,14 +100,6 @@ def answer(model: Any, rows: Rows) -> Answer:
     NotConvertibleError
         If it, or a part of it, has no counterpart.
     """
-    if hasattr(model, "calibrated_classifiers_"):
-        from grayzone.onnx.calibration import calibrated_answer
-
-        return calibrated_answer(model, rows, answer)
-    if hasattr(model, "members_"):
-        from grayzone.onnx.ensemble import ensemble_answer
-
-        return ensemble_answer(model, rows, answer)
     return foreign_answer(model, rows)
 
 
@@ -112,6 +119,31 @@ def _frozen(model: Any, rows: Rows) -> Answer:
 @answer.register(RandomizedSearchCV)
 def _searched(model: Any, rows: Rows) -> Answer:
     return answer(model.best_estimator_, rows)
+
+
+@answer.register(CalibratedClassifierCV)
+def _calibrated(model: Any, rows: Rows) -> Answer:
+    check_is_fitted(model)
+    return calibrated_answer(model, rows, answer)
+
+
+@answer.register(VotingClassifier)
+def _voted(model: Any, rows: Rows) -> Answer:
+    check_is_fitted(model)
+    return voted_answer(model, rows, answer)
+
+
+@answer.register(FixedThresholdClassifier)
+@answer.register(TunedThresholdClassifierCV)
+def _cut(model: Any, rows: Rows) -> Answer:
+    check_is_fitted(model)
+    return threshold_answer(model, rows, answer)
+
+
+@answer.register
+def _ensemble(model: DecisionEnsembleClassifier, rows: Rows) -> Answer:
+    check_is_fitted(model)
+    return ensemble_answer(model, rows, answer)
 
 
 # Functions of the rows, and Bayes' rule
@@ -305,6 +337,19 @@ def _forest(model: Any, rows: Rows) -> Answer:
     check_is_fitted(model)
     _check_width(model, rows)
     return most_probable(model.classes_, forest_shares(model, rows.numbers()))
+
+
+@answer.register
+def _boosted(model: HistGradientBoostingClassifier, rows: Rows) -> Answer:
+    check_is_fitted(model)
+    _check_width(model, rows)
+    if model.is_categorical_ is not None:
+        raise NotConvertibleError(
+            "HistGradientBoostingClassifier with categorical_features cannot be exported; encode "
+            "them before it, or take DecisionEnsembleClassifier(['boosting'])."
+        )
+    trees = TreeSum.of_boosting(model, [], rounded=False)
+    return most_probable(model.classes_, tree_sum_probabilities(trees, rows.numbers()))
 
 
 @answer.register

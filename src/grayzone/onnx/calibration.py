@@ -35,13 +35,13 @@ def _calibrated(
     """Probabilities (n, K) of one calibrated classifier."""
     graph, scores = rows.graph, _scores(copy.estimator, rows, answer, n_classes)
     calibrators = copy.calibrators
-    if len(calibrators) != (1 if n_classes == 2 else n_classes):
-        raise NotConvertibleError("A calibrated classifier that has not seen all classes.")
     if not all(hasattr(c, "a_") or hasattr(c, "X_thresholds_") for c in calibrators):
         raise NotConvertibleError(
             f"Calibration by method={copy.method!r} cannot be exported; 'sigmoid' and 'isotonic' "
             "can."
         )
+    if len(calibrators) != (1 if n_classes == 2 else n_classes):
+        raise NotConvertibleError("A calibrated classifier that has not seen all classes.")
     places = range(len(calibrators))
     said = [_applied(c, scores.columns([k])) for k, c in zip(places, calibrators, strict=True)]
     if n_classes == 2:

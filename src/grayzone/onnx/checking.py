@@ -75,10 +75,6 @@ def run(model: Any, X: Any, **inputs: Any) -> dict[str, Any]:
 
     Examples
     --------
-    >>> import pytest
-    ...
-    ... _ = pytest.importorskip("onnxruntime")
-    ... _ = pytest.importorskip("onnx")
     >>> from sklearn.datasets import load_iris
     >>> from grayzone import TruncatedLogisticRegression
     >>> from grayzone.onnx import run, to_onnx

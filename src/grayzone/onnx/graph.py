@@ -170,6 +170,15 @@ class Graph:
         What was made of something already, by any key: it is not made twice.
     prefix : str
         What names of values begin with: those in the body of a loop are others than around it.
+
+    Examples
+    --------
+    >>> from grayzone.onnx.graph import Graph
+    >>> graph = Graph()
+    >>> x = graph.input("x")
+    >>> y = (2.0 * x + 1.0).applied("Exp")
+    >>> [node.operator for node in graph.nodes]
+    ['Mul', 'Add', 'Exp']
     """
 
     nodes: list[Node] = field(default_factory=list)

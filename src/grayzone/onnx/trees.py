@@ -30,11 +30,7 @@ def forest_shares(model: Any, X: Tensor) -> Tensor:
     alike = SimpleNamespace(
         estimators_=trees, classes_=model.classes_, n_features_in_=model.n_features_in_
     )
-    made = TreeSum.of_forest(alike)
-    # of_forest keeps leaves in single precision; those of the forest itself are double
-    leaves = [tree.tree_.value[tree.tree_.children_left < 0, 0, :] for tree in trees]
-    made.leaves_ = np.concatenate(leaves) / len(trees)
-    return tree_sum_probabilities(made, X)
+    return tree_sum_probabilities(TreeSum.of_forest(alike, rounded=False), X)
 
 
 def tree_sum_probabilities(model: TreeSum, X: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """What every test shares: one BLAS thread a process, hypothesis profiles, data sets."""
 
 import functools
+import importlib.util
 import os
 import re
 from collections import Counter
@@ -23,6 +24,7 @@ import pytest
 from pace import EVERY_CASE, HEAVY, NOT_QUICK, SLOW
 
 ROOT = Path(__file__).resolve().parents[1]
+HAVE_ONNX = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
 NEVER = r"(?!)"  # a pattern of no name
 
 # A busy machine is no reason to fail: no deadlines, no complaint about slow generation.
@@ -127,6 +129,8 @@ def pytest_collection_modifyitems(items):
         whole = re.search(EVERY_CASE.get(f"{file}::{name}", NEVER), item.name)
         real = "data_dir" in getattr(item, "fixturenames", ())  # data sets, some of them large
         heavy = real or file in NOT_QUICK or name in HEAVY.get(file, "").split()
+        if file.startswith("src/grayzone/onnx/") and not HAVE_ONNX:
+            item.add_marker(pytest.mark.skip("without onnx and onnxruntime"))
         apart = any(item.get_closest_marker(kind) for kind in kinds)
         if (first or whole) and not heavy and not apart:
             item.add_marker("quick")

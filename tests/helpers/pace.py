@@ -85,6 +85,18 @@ HEAVY = {
         test_the_best_line_by_brute_force
         test_with_known_probabilities_it_finds_the_best_threshold
     """,
+    "tests/onnx/test_decision_models.py": """
+        test_every_model_of_train test_limits_and_costs_of_the_day
+        test_the_command_line_exports_and_checks test_what_the_command_line_refuses
+        test_dates_and_free_text_cannot_go
+    """,
+    "tests/onnx/test_deployment_recipes.py": "test_recipes",
+    "tests/onnx/test_pipelines.py": """
+        test_a_wrapper_around_a_pipeline test_an_ensemble_on_a_table
+        test_the_readme_pipeline_runs_where_there_is_only_onnxruntime_and_numpy
+    """,
+    "tests/onnx/test_random_models.py": "test_random_models",
+    "tests/onnx/test_same_decisions.py": "test_a_precomputed_kernel",
     "tests/training/test_ensemble_files.py": """
         test_members_share_what_comes_before_them test_coefficients_that_do_not_fit_are_refused
         test_calibrations_within_calibrations_are_refused test_models_within_models_are_refused

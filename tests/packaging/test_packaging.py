@@ -15,7 +15,8 @@ import grayzone
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
     *("array_api_strict", "cupy", "cvxpy", "dask", "distributed", "glum", "matplotlib"),
-    *("numba", "pandas", "polars", "pyarrow", "rich", "skops", "torch", "typer"),
+    *("numba", "onnx", "onnxruntime", "pandas", "polars", "pyarrow", "rich", "skl2onnx", "skops"),
+    *("torch", "typer"),
 }
 BENCHMARKS = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -99,7 +100,7 @@ def test_public_names_have_an_example(name):
 
 def test_the_command_runs_as_a_module():
     shown = python("-m", "grayzone", "--help")
-    for command in ("train", "predict", "explain", "demo", "reproduce"):
+    for command in ("train", "predict", "export", "explain", "demo", "reproduce"):
         assert command in shown
 
 

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import grayzone
-from grayzone.cli import _demo, _explain
+from grayzone.cli import _demo, _explain, _export
 from grayzone.cli import _options as options
 from grayzone.tables.errors import UserError, shortened
 from grayzone.tables.reading import check_writable, read_table, write_table
@@ -229,7 +229,7 @@ def _number(value: float | None, form: str) -> str:
 
 @app.command()
 def predict(
-    model: options.SavedModel,
+    model: options.AnyModel,
     table: options.NewTable,
     output: options.Output,
     keep: options.KeepColumns = False,
@@ -238,8 +238,16 @@ def predict(
     reasons: options.Reasons = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Decide on every row: class, probabilities, gray zone, expected cost of each action."""
+    """Decide on every row: class, probabilities, gray zone, expected cost of each action.
+
+    An exported model (.onnx) gives its decisions and probabilities, to check it.
+    """
     check_writable(output)
+    if model.suffix == _export.ONNX_SUFFIX:
+        refused = {"--keep": keep, "--reasons": bool(reasons)}
+        counts = _export.predict(model, table, output, raw, sheet, refused)
+        _say_decisions(counts, output, as_json)
+        return
     decider = DecisionModel.load(model)
     ids = decider.about["ids"]
     data = read_table(table, text=[*decider.schema.as_written, *ids], sheet=sheet)
@@ -254,11 +262,37 @@ def predict(
         decided = decided.join(carried) if keep else carried.join(decided)
     write_table(decided, output, raw)
     counts = {str(k): n for k, n in decided["decision"].value_counts().items()}
+    _say_decisions(counts, output, as_json)
+
+
+def _say_decisions(counts: dict[str, int], output: Path, as_json: bool) -> None:
+    n_rows = sum(counts.values())
     if as_json:
-        print(json.dumps({"rows": len(decided), "decisions": counts, "output": str(output)}))
+        print(json.dumps({"rows": n_rows, "decisions": counts, "output": str(output)}))
         return
     parts = ", ".join(f"{n:,} {label!r}" for label, n in counts.items())
-    _console().print(escape(f"{len(decided):,} decisions: {parts}. Written to {output}."))
+    _console().print(escape(f"{n_rows:,} decisions: {parts}. Written to {output}."))
+
+
+@app.command()
+def export(
+    model: options.SavedModel,
+    output: options.ExportedFile,
+    to: options.To = _export.ONNX,
+    table: options.QueriedTable = "rows",
+    points: options.Points = None,
+    overwrite: options.OverwriteFile = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a model as a file that decides the same without Python: ONNX, a scorecard or SQL."""
+    told = _export.write(DecisionModel.load(model), to, output, table, points, overwrite)
+    if as_json:
+        print(json.dumps(told))
+        return
+    _console().print(escape(f"Written to {output}: {told['what']}, {told['bytes']:,} bytes."))
+    if to == _export.ONNX:
+        command = shlex.join([*_program(), "predict", str(output), "TABLE", "-o", "decisions.csv"])
+        _console().print(escape(f"To check it: {command}"))
 
 
 @app.command()

@@ -87,6 +87,9 @@ LimitBy = Annotated[
 Out = Annotated[Path, typer.Option(help="Folder for model, metrics and report.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace an earlier model.")]
 SavedModel = Annotated[Path, typer.Argument(help="model.skops, or the folder that has it.")]
+AnyModel = Annotated[
+    Path, typer.Argument(help="model.skops, the folder that has it, or an exported .onnx file.")
+]
 NewTable = Annotated[Path, typer.Argument(help="Table with the columns of the training table.")]
 Output = Annotated[
     Path, typer.Option("--output", "-o", help="CSV, .csv.gz or Parquet file to write.")
@@ -102,6 +105,19 @@ ExplainedTable = Annotated[
     Path | None, typer.Option(help="Table with a row to explain the decision of.")
 ]
 Row = Annotated[int | None, typer.Option(help="Which row, from 1 on.")]
+ExportedFile = Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
+To = Annotated[
+    str,
+    typer.Option(
+        help="onnx: the whole model, columns to decisions. scorecard: points of a linear model "
+        "as CSV. sql: the same as a query."
+    ),
+]
+QueriedTable = Annotated[str, typer.Option(help="Name of the table in the query.")]
+Points = Annotated[
+    float | None, typer.Option(help="Points that double the odds; else points are log-odds.")
+]
+OverwriteFile = Annotated[bool, typer.Option(help="Replace an earlier file.")]
 DemoOut = Annotated[Path, typer.Option(help="Folder for table, model and report.")]
 Only = Annotated[str | None, typer.Option(help="Names, separated by commas.")]
 Quick = Annotated[bool, typer.Option(help="Small versions: does everything run?")]

@@ -27,10 +27,10 @@ TEXT_FEATURES, BUCKETS = 10, 2**12
 _MOST_TEXTS = 10_000  # that features of texts are learnt from
 _TEXT_LETTERS = 1_000  # of a text that are read
 KNOTS = 5
-_DEGREE = 3
+DEGREE = 3
 _DAY = 86_400  # seconds
 _DATE_PARTS = 4
-_FAR = 1e100  # scaled numbers end here: their squares, and what models multiply them by, are finite
+FAR = 1e100  # scaled numbers end here: their squares, and what models multiply them by, are finite
 
 
 def is_table(X: Array) -> bool:
@@ -168,7 +168,7 @@ class ScaledFeatures(TransformerMixin, BaseEstimator):
         missing = np.isnan(numbers)
         filled = np.where(missing, self.medians_, numbers)
         with np.errstate(over="ignore"):
-            scaled = np.clip((filled - self.means_) / self.scales_, -_FAR, _FAR)
+            scaled = np.clip((filled - self.means_) / self.scales_, -FAR, FAR)
         parts = [scaled, missing[:, self.gaps_].astype(np.float64)]
         parts += [
             (code[:, None] == np.arange(n)).astype(np.float64)
@@ -181,7 +181,7 @@ class ScaledFeatures(TransformerMixin, BaseEstimator):
     def _scaled_sparse(self, X: Any) -> Any:
         with np.errstate(over="ignore"):
             scaled = X @ sp.diags_array(1.0 / self.scales_)
-        scaled.data = np.clip(scaled.data, -_FAR, _FAR)
+        scaled.data = np.clip(scaled.data, -FAR, FAR)
         return scaled
 
     def _splines(self, scaled: Floats) -> Floats:
@@ -189,9 +189,9 @@ class ScaledFeatures(TransformerMixin, BaseEstimator):
         parts = [np.empty((len(scaled), 0))]
         for column, knots in zip(scaled.T, self.knots_, strict=False):
             if np.isfinite(knots).all():
-                ends = np.full(_DEGREE, knots[0]), np.full(_DEGREE, knots[-1])
+                ends = np.full(DEGREE, knots[0]), np.full(DEGREE, knots[-1])
                 within = np.clip(column, knots[0], knots[-1])
-                bases = BSpline.design_matrix(within, np.r_[ends[0], knots, ends[1]], _DEGREE)
+                bases = BSpline.design_matrix(within, np.r_[ends[0], knots, ends[1]], DEGREE)
                 parts.append(bases.toarray()[:, 1:])  # they sum to one
         return np.concatenate(parts, axis=1)
 

@@ -65,8 +65,11 @@ class TreeSum(ClassifierMixin, BaseEstimator):
     single_: bool
 
     @classmethod
-    def of_forest(cls, model: Any) -> Self:
-        """Take the trees of a fitted random forest, or of extremely random trees."""
+    def of_forest(cls, model: Any, rounded: bool = True) -> Self:
+        """Take the trees of a fitted random forest, or of extremely random trees.
+
+        Leaves are rounded to single precision, unless they are to be as they were.
+        """
         trees = [tree.tree_ for tree in model.estimators_]
         parts = [
             _Part(
@@ -82,13 +85,15 @@ class TreeSum(ClassifierMixin, BaseEstimator):
             for tree in trees
         ]
         # such trees see numbers in single precision
-        made = cls._joined(parts, np.zeros(len(parts), dtype=np.int32), single=True)
+        made = cls._joined(
+            parts, np.zeros(len(parts), dtype=np.int32), single=True, rounded=rounded
+        )
         made.base_ = np.empty(0)
         made.classes_, made.n_features_in_ = model.classes_, model.n_features_in_
         return made
 
     @classmethod
-    def of_boosting(cls, model: Any, seen: Sequence[Array]) -> Self:
+    def of_boosting(cls, model: Any, seen: Sequence[Array], rounded: bool = True) -> Self:
         """Take the trees of fitted boosted ones.
 
         Nothing public of scikit-learn tells their nodes: a test compares what both say.
@@ -99,6 +104,8 @@ class TreeSum(ClassifierMixin, BaseEstimator):
             Fitted to data whose first columns are codes of categories.
         seen : sequence of ndarrays
             Codes that each of these had; of others the model knows nothing.
+        rounded : bool, default=True
+            Whether leaves are rounded to single precision.
         """
         rounds, base = model._predictors, np.ravel(model._baseline_prediction)
         parts = [
@@ -107,13 +114,15 @@ class TreeSum(ClassifierMixin, BaseEstimator):
             for tree in trees
         ]
         columns = np.tile(np.arange(len(base), dtype=np.int32), len(rounds))
-        made = cls._joined(parts, columns, single=False)
+        made = cls._joined(parts, columns, single=False, rounded=rounded)
         made.base_ = base.astype(np.float64)
         made.classes_, made.n_features_in_ = model.classes_, model.n_features_in_
         return made
 
     @classmethod
-    def _joined(cls, parts: Sequence[_Part], columns: Array, single: bool) -> Self:
+    def _joined(
+        cls, parts: Sequence[_Part], columns: Array, *, single: bool, rounded: bool
+    ) -> Self:
         """Put trees behind each other."""
         made = cls()
         sizes = np.asarray([len(part.feature) for part in parts])
@@ -136,7 +145,8 @@ class TreeSum(ClassifierMixin, BaseEstimator):
         made.bits_ = np.concatenate([part.bits for part in parts])
         made.roots_ = (np.cumsum(sizes) - sizes).astype(np.int32)
         made.columns_ = columns
-        made.leaves_ = np.concatenate([part.says for part in parts])[leaf].astype(np.float32)
+        leaves = np.concatenate([part.says for part in parts])[leaf]
+        made.leaves_ = leaves.astype(np.float32 if rounded else np.float64)
         made.single_ = single
         return made
 

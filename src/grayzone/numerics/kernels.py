@@ -98,7 +98,7 @@ class Kernel:
 
     def right(self, X: Array, dtype: Any = np.float64) -> Array:
         """Right factor of rows of X; of a precomputed kernel, the numbers of its columns."""
-        if self._is_far:
+        if self.is_far:
             return _astype(X, np.float64)
         if self.name == "rbf":
             X = X if self.centre is None else _less(X, self.centre)
@@ -114,7 +114,7 @@ class Kernel:
 
     def flipped(self, right: Array) -> Array:
         """Left factor of the rows that have this right one."""
-        if self.name == "rbf" and not self._is_far:
+        if self.name == "rbf" and not self.is_far:
             return _last_two_exchanged(right)
         if self.name in ("poly", "sigmoid"):
             scaled = self._scaled(right[:, : right.shape[1] - 1], self.gamma, right.dtype)
@@ -159,8 +159,8 @@ class Kernel:
             block = _place(left)[0].take(left, right, axis=1)
         elif callable(self.name):
             block = _called(self.name, left, right)
-        elif self.name == "laplacian" or self._is_far:
-            block = (_squared_distances if self._is_far else _city_block)(left, right)
+        elif self.name == "laplacian" or self.is_far:
+            block = (_squared_distances if self.is_far else _city_block)(left, right)
             block *= -self.gamma
             block = _applied("exp", block)
         else:
@@ -181,7 +181,7 @@ class Kernel:
         return block
 
     @property
-    def _is_far(self) -> bool:
+    def is_far(self) -> bool:
         """Whether sums of squares would keep too few digits of distances, also in double precision.
 
         Differences keep them, at the price of a slower loop.

@@ -1373,6 +1373,7 @@ def test_parameters():
         "n_candidates": None,
         "points_per_step": 1,
         "allow_removal": False,
+        "move_points": False,
         "zone": None,
         "tol": 1e-3,
         "n_iter_no_change": 3,

@@ -300,6 +300,10 @@ def test_what_does_not_go_with_rewards():
         Bounds().fit(from_batches(lambda: iter([(X, y)])), rewards=R)
     with pytest.raises(ValueError, match="of Dask only beside rows of Dask"):
         Bounds().fit(X, y, rewards=CARRIERS["Dask array"].y(np.tile(R, (3, 1))[:150])[:60])
+    given, labels, _ = rows()
+    there = [CARRIERS["Dask array"].y(values) for values in (given, labels[2])]
+    with pytest.raises(ValueError, match="rewards must have one entry a row; X has 150 rows"):
+        Bounds().fit(*there, rewards=R)
     with pytest.raises(TypeError, match="rewards"):
         TightBoundLogisticRegressionCV().fit(X, y, rewards=R)
 

@@ -77,6 +77,9 @@ HEAVY = {
         test_rows_are_handed_over_to_an_expert_where_the_expert_is_good
         test_the_self_normalised_estimate_is_maximised_by_its_own_value_as_a_baseline
     """,
+    "tests/estimators/test_policies_page.py": """
+        test_the_page_runs_and_says_what_comes_out
+    """,
     "tests/estimators/test_several_limits.py": """
         test_blocks_give_the_same_model test_new_rows_break_a_limit_no_more_often_than_stated
         test_steps_solve_their_convex_problems_with_one_limit_or_both_that_bind

@@ -409,10 +409,13 @@ def _n_features(X: Any) -> int:
 
 
 def _cost_columns(costs: Any) -> dict[str, Any]:
-    """Name the columns of costs, as errors do."""
+    """Name the columns of costs, as errors do; those of no class are rewards."""
     if isinstance(costs, Mapping):
         return {f"example_costs[{label!r}]": column for label, column in costs.items()}
-    return {} if costs is None else {"example_costs": costs}
+    if costs is None:
+        return {}
+    by_action = np.ndim(costs) == 3 and costs.shape[1] == 1
+    return {"rewards" if by_action else "example_costs": costs}
 
 
 def _cut(X: Any, beside: dict[str, Any], home: _Home) -> tuple[list[list[Any]], list[int]]:

@@ -29,6 +29,10 @@ _LEFT, _PASSES, _SHARE = 1e-3, 50, 1e-2
 WIDTH, _NARROWER, _NARROWEST = 1.0, 0.3, 1e-7
 # Share of the first promise at which steps may end.
 _PROMISED = 0.03
+# Share of each coefficient's curvature that keeps it where it is.
+_PROXIMAL = 1e-9
+# Least curvature of a row, in slopes a margin: what log-odds beyond 4 against it would fall below.
+_SECANT = 0.1
 # Length of a step below which it is taken with more care.
 _SHORT = 0.9
 # Share of what the hinges leave to gain that the rest may, for the next multipliers.
@@ -115,6 +119,8 @@ class Restricted:
         """One step; returns what the model had promised."""
         u = self.margins.margin(at.scores)
         slope, bend = at.loss.slopes(u)
+        # rows that are very wrong pull as hard as ever on a tangent that is nearly straight
+        bend = np.maximum(bend, _SECANT * slope / (1.0 + np.maximum(u, 0.0)))
         d, t, value = self._along(at, slope, bend)
         if t < _SHORT and isinstance(at.loss, Hinged):
             # the kinks that a whole step would meet: a model that knows of them takes care
@@ -177,6 +183,8 @@ class Restricted:
             for k in range(q):
                 H[k * p : k * p + m, k * p : k * p + m] += metric
             gradient[:, :m] += whole.ridge * self._metric(at.slopes, at.scores - at.intercept)
+        # columns that add up to others leave directions without curvature but that of rounding
+        H[np.diag_indices_from(H)] *= 1.0 + _PROXIMAL
         l1 = np.tile(np.append(np.full(m, whole.l1), np.zeros(free)), q)
         coef = np.concatenate([at.slopes, at.intercept[:, None][:, :free]], axis=1)
         tol = _LEFT * _worst(gradient.ravel(), coef.ravel(), l1)

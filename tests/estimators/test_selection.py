@@ -171,3 +171,14 @@ def test_three_classes_of_many_features():
     assert fit.coef_.shape == (3, 350)
     assert fit.dual_gap_ <= 1e-8
     assert np.count_nonzero(fit.coef_.any(axis=0)) < 100
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_columns_that_add_up_to_others_and_a_rare_one(zone):
+    rng = np.random.default_rng(7)
+    group = rng.choice(9, size=3000, p=[0.002, *[0.998 / 8] * 8])
+    X = np.column_stack([np.eye(9)[group], rng.normal(size=(3000, 4)), np.zeros(3000)])
+    y = (X[:, 9] * 3.0 + group - 6.0 + rng.logistic(size=3000) > 0) | (group == 0)
+    X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+    for C in (1.0, 100.0):
+        assert model(zone=zone, C=C, tol=1e-8).fit(X, y).dual_gap_ <= 1e-8

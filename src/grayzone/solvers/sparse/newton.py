@@ -29,6 +29,12 @@ _LEFT, _PASSES, _SHARE = 1e-3, 50, 1e-2
 WIDTH, _NARROWER, _NARROWEST = 1.0, 0.3, 1e-7
 # Share of the first promise at which steps may end.
 _PROMISED = 0.03
+# Share of each coefficient's curvature that keeps it where it is.
+_PROXIMAL = 1e-9
+# Least curvature of a row, in slopes a margin: what log-odds beyond 4 against it would fall below.
+_SECANT = 0.1
+# Length of a step below which it is taken with more care.
+_SHORT = 0.9
 # Share of what the hinges leave to gain that the rest may, for the next multipliers.
 _WORTH = 0.1
 
@@ -113,13 +119,15 @@ class Restricted:
         """One step; returns what the model had promised."""
         u = self.margins.margin(at.scores)
         slope, bend = at.loss.slopes(u)
-        by_columns = self._by_columns(at.loss)
-        d = (self._by_coordinates if by_columns else self._by_gram)(at, slope, bend)
-
-        def along(t: float) -> float:
-            return self._value(at, d, t)
-
-        t, _ = descend(along, d.promised, along(0.0))
+        # rows that are very wrong pull as hard as ever on a tangent that is nearly straight
+        bend = np.maximum(bend, _SECANT * slope / (1.0 + np.maximum(u, 0.0)))
+        d, t, value = self._along(at, slope, bend)
+        if t < _SHORT and isinstance(at.loss, Hinged):
+            # the kinks that a whole step would meet: a model that knows of them takes care
+            met = at.loss.slopes(self.margins.margin(at.scores + d.scores))[1]
+            careful = self._along(at, slope, np.maximum(bend, met))
+            if careful[2] < value:
+                d, t, value = careful
         scores, intercept = at.scores + t * d.scores, at.intercept + t * d.intercept
         if self.margins.shift_free:  # a constant added to all scores changes nothing
             scores, intercept = scores - intercept.mean(), intercept - intercept.mean()
@@ -128,6 +136,15 @@ class Restricted:
         slope = at.loss.slopes(self.margins.margin(scores))[0]
         after = Point(slopes, intercept, scores, at.loss, slope, t == 0.0)
         return after, -d.promised
+
+    def _along(self, at: Point, slope: Array, bend: Array) -> tuple[_Direction, float, float]:
+        """Minimise a model; returns the direction, the length of the step and the value there."""
+        d = (self._by_coordinates if self._by_columns(at.loss) else self._by_gram)(at, slope, bend)
+
+        def along(t: float) -> float:
+            return self._value(at, d, t)
+
+        return d, *descend(along, d.promised, along(0.0))
 
     def _by_columns(self, loss: Any) -> bool:
         q, columns = self.whole.problem.n_outputs, self.whole.columns
@@ -166,6 +183,8 @@ class Restricted:
             for k in range(q):
                 H[k * p : k * p + m, k * p : k * p + m] += metric
             gradient[:, :m] += whole.ridge * self._metric(at.slopes, at.scores - at.intercept)
+        # columns that add up to others leave directions without curvature but that of rounding
+        H[np.diag_indices_from(H)] *= 1.0 + _PROXIMAL
         l1 = np.tile(np.append(np.full(m, whole.l1), np.zeros(free)), q)
         coef = np.concatenate([at.slopes, at.intercept[:, None][:, :free]], axis=1)
         tol = _LEFT * _worst(gradient.ravel(), coef.ravel(), l1)

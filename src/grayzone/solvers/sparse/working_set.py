@@ -60,7 +60,7 @@ class WorkingSet:
     4. Drop the columns that, by the gap, no optimum uses.
     """
 
-    patience = 15  # a step is many
+    patience = 40  # while a kink is sought the gap says little
 
     def init(self, problem: SparseProblem, start: Array | None) -> SparseState:
         """Start from the class priors, or from coefficients."""

@@ -165,16 +165,22 @@ def test_numbers_as_categories():
     assert_same(run(to_onnx(model, array), odd), model, odd)
 
 
-@pytest.mark.parametrize("kind", ["masks", "categories", "polars"])
+def test_a_table_of_polars():
+    X, y = table()
+    X = pytest.importorskip("polars").from_pandas(X[["age", "amount"]])
+    steps = SimpleImputer(), StandardScaler(), gz.TruncatedLogisticRegression()
+    model = make_pipeline(*steps).fit(X, y)
+    assert_same(run(to_onnx(model, X), X), model, X)
+
+
+@pytest.mark.parametrize("kind", ["masks", "categories"])
 def test_tables_of_other_kinds(kind):
     X, y = table()
     X = X.drop(columns="member")
     if kind == "masks":
         X = X.assign(age=X["age"].astype("Int64"), amount=X["amount"].astype("Float64"))
-    elif kind == "categories":
-        X = X.assign(kind=X["kind"].astype("category"))
     else:
-        X = pytest.importorskip("polars").from_pandas(X)
+        X = X.assign(kind=X["kind"].astype("category"))
     numbers = make_pipeline(SimpleImputer(), StandardScaler())
     pipeline = make_column_transformer(
         (numbers, ["age", "amount"]), (OneHotEncoder(), ["kind", "region"])

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from exported import assert_same
+from exported import assert_same, rounding_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
@@ -72,4 +72,4 @@ def test_random_models(data, n_classes, n_features, seed):
         warnings.simplefilter("ignore")
         model = data.draw(models(n_classes)).fit(X, y)
     rows = np.vstack([X, 3.0 * rng.normal(size=(40, n_features))])
-    assert_same(run(to_onnx(model, X), rows), model, rows)
+    assert_same(run(to_onnx(model, X), rows), model, rows, rounding_of(model, rows))

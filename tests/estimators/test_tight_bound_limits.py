@@ -570,7 +570,8 @@ def test_a_curve_of_zones_is_made_of_models_for_their_thresholds():
         curve.asymmetries, curve.models, curve.fpr, curve.tpr, strict=True
     ):
         own = TruncatedLogisticRegression(zone=0.5, costs={0: 1.0 - a, 1: a}).fit(X, y)
-        np.testing.assert_array_equal(own.coef_, model.coef_)
+        # each fit of a path starts from the one before
+        np.testing.assert_allclose(own.coef_, model.coef_, rtol=1e-6)
         assert model.threshold_ == pytest.approx(1.0 - a)
         assert model.zone_[0] < 1.0 - a < model.zone_[1]
         decided = own.predict(X)

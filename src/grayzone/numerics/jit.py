@@ -490,3 +490,23 @@ def ascend_rows(
                 for k in range(start, stop):
                     slopes[indices[k]] += change * values[k]
     return intercept, total, distance
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_pairs(
+    indptr: Array, indices: Array, values: Array, weights: Array, start: int, stop: int, out: Array
+) -> None:
+    """Add w x x' of sparse rows start to stop to the lower triangles of matrices (M, d, d).
+
+    The columns of a row are in rising order, each of them once. Rows of no weight are skipped.
+    """
+    for m in range(weights.shape[1]):
+        total = out[m]
+        for i in range(start, stop):
+            w = weights[i, m]
+            if w == 0.0:
+                continue
+            for j in range(indptr[i], indptr[i + 1]):
+                scaled, row = w * values[j], total[indices[j]]
+                for k in range(indptr[i], j + 1):
+                    row[indices[k]] += scaled * values[k]

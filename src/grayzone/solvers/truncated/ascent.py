@@ -30,14 +30,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from grayzone.numerics.designs import SparseDesign
+from grayzone.numerics.designs import MANY_STORED, SparseDesign, unsigned
 from grayzone.numerics.losses import sigmoid
 from grayzone.solvers.certificate import Certified, certify
 from grayzone.solvers.problem import Problem
 
 Array = Any
 
-_MANY = 50_000  # stored values from which compiled passes are worth their loading
 _STRETCH = 64  # rows that are visited one after the other
 _HELD = 0.05  # penalty of the intercept, in units of the curvature of the losses along it
 _WORTH_CERTIFYING = 3.0  # distance seen in a pass, in units of the tolerance, that may be the last
@@ -52,7 +51,7 @@ def suits_ascent(problem: Problem) -> bool:
     if not isinstance(design, SparseDesign) or problem.n_outputs > 1:
         return False
     X = design.X
-    return X.format == "csr" and X.nnz >= _MANY and bool(X.has_canonical_format)
+    return X.format == "csr" and X.nnz >= MANY_STORED and bool(X.has_canonical_format)
 
 
 @dataclass(frozen=True)
@@ -136,9 +135,7 @@ class _Passes:
     @cached_property
     def _layout(self) -> tuple[Array, ...]:
         X: sp.csr_array = self.problem.design.X
-        # unsigned: signed numbers would be looked at for whether they count from the end
-        unsigned = (X.indptr, X.indices)
-        return *(i.view(np.dtype(f"u{i.dtype.itemsize}")) for i in unsigned), X.data
+        return *unsigned(X.indptr, X.indices), X.data
 
     def spanned(self, a: Array, coef: Array) -> Array:
         """Coefficients whose slopes the multipliers span, with a given intercept."""

@@ -30,7 +30,8 @@ from grayzone.numerics.losses import SmoothedLogistic, sigmoid
 from grayzone.solvers.certificate import State
 from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated.interior_point import Quadratic, interior_point, smooth_newton
-from grayzone.solvers.truncated.start import coarse_start
+from grayzone.solvers.truncated.pinned import pinned_constant, pinned_sign
+from grayzone.solvers.truncated.start import WIDTH, coarse_start
 
 Array = Any
 
@@ -55,6 +56,7 @@ class _Memory:
     left: Array | None = None  # rows that the last step misjudged: near ones in the next
     hessian: Array | None = None  # of the last model, where it may serve once more
     idle: int = 0  # steps since the objective last fell by more than rounding
+    flat: float = 0.0  # sign of the class that may be pinned as a whole, 0 for none
 
 
 class Decomposed:
@@ -73,12 +75,18 @@ class Decomposed:
             coef = problem.prior_coef()
         scores = problem.design.scores(coef)
         u = problem.margins.margin(scores)
-        memory = _Memory(inf if blind else _first_band(problem, u), problem.primal(coef, u))
+        band = inf if blind else _first_band(problem, u)
+        flat = 0.0 if blind or start is not None else _flat(problem, u)
+        memory = _Memory(band, problem.primal(coef, u), flat=flat)
         return State(coef, scores, u, problem.loss.slope(u), memory=memory)
 
     def step(self, problem: Problem, state: State, tol: float) -> State:
         """Do one outer step."""
         memory: _Memory = state.memory
+        if memory.flat:
+            constant = _pinned(problem, state, tol)
+            if constant is not None:
+                return constant
         mixed = _Mixed(problem, state)
         mixed.solve(tol)
         t, primal = mixed.search()
@@ -299,6 +307,33 @@ class _Mixed:
             gain = rows.loss.value(after) - rows.loss.value(self.state.u[self.near])
             value += float(np.sum(rows.weight * gain))
         return -value
+
+
+def _flat(problem: Problem, u: Array) -> float:
+    """Sign of a class that may be on the hinge as a whole: after a start from a part its margins
+    spread no wider than the kinks were rounded off.
+    """
+    sign = pinned_sign(problem)
+    return sign if sign and float(np.std(u[problem.margins.y == sign])) < WIDTH else 0.0
+
+
+def _pinned(problem: Problem, state: State, tol: float) -> State | None:
+    """Try the constant with all rows of a class on the hinge."""
+    memory = replace(state.memory, flat=0.0)
+    found = pinned_constant(problem, state.memory.flat, tol)
+    if found is None:
+        return None
+    value = problem.primal(found.coef, found.u, found.scores)
+    memory = replace(memory, primal=value, decrease=memory.primal - value)
+    return State(
+        found.coef,
+        found.scores,
+        found.u,
+        found.multipliers,
+        touched=found.rows,
+        value=value,
+        memory=memory,
+    )
 
 
 def _first_band(problem: Problem, u: Array) -> float:

@@ -164,6 +164,13 @@ ENTRIES = (
         ("--repeats", "1"),
     ),
     Entry(
+        "everyday",
+        "peers",
+        "benchmarks.peers.everyday",
+        "Small fits, searches over C and rare positives beside scikit-learn",
+        ("--repeats", "3"),
+    ),
+    Entry(
         "kernel",
         "peers",
         "benchmarks.peers.kernel",

@@ -25,9 +25,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.backend import moved
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.threads import split
 
 Array = Any
@@ -340,11 +341,11 @@ class SparseDesign(Design):
         from grayzone.numerics.jit import add_pairs
 
         d, m = self.n_features, weights.shape[1]
-        layout = *unsigned(self.X.indptr, self.X.indices), self.X.data
+        indptr, indices = unsigned(self.X.indptr, self.X.indices)
 
         def part(start: int, stop: int) -> Array:
             total = np.zeros((m, d, d))
-            add_pairs(*layout, weights, start, stop, total)
+            add_pairs(indptr, indices, self.X.data, weights, start, stop, total)
             return total
 
         total = sum(split(self.n_rows, part, worth=m * self.X.nnz > _WORTH_A_THREAD // 8))

@@ -1,8 +1,8 @@
 """The few compiled loops: multipliers of rows, gathers from a kernel cache, trees.
 
 Compiled by numba on first use and cached on disk; nothing imports this module until a kernel or
-texts are fitted, or trees are walked. All functions release the interpreter lock, so that several threads may
-run them.
+texts are fitted, or trees are walked. All functions release the interpreter lock, so that several
+threads may run them.
 """
 
 from __future__ import annotations

@@ -23,32 +23,32 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from functools import cached_property
 from math import inf, log
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from grayzone.numerics.designs import MANY_STORED, SparseDesign, unsigned
 from grayzone.numerics.losses import sigmoid
+from grayzone.numerics.margins import SignedMargin
 from grayzone.solvers.certificate import Certified, certify
 from grayzone.solvers.problem import Problem
 
 Array = Any
 
-_STRETCH = 64  # rows that are visited one after the other
+_STRETCH = 64  # most rows that are visited one after the other
+_STRETCHES = 256  # fewest stretches, where there are as many rows
 _HELD = 0.05  # penalty of the intercept, in units of the curvature of the losses along it
 _WORTH_CERTIFYING = 3.0  # distance seen in a pass, in units of the tolerance, that may be the last
-_SEEN = 10  # passes that tell how many more it takes
-# How many these may be: Newton's method does better on smooth losses, and on kinks it does not.
-_FEW_AHEAD, _MOST_AHEAD = 50, 5000
+# Passes that tell how many more it takes, and how many these may be: on smooth losses Newton's
+# method does better than a slow ascent, and on kinks it does not.
+_SMOOTH, _KINKED = (10, 50), (50, 5000)
 
 
 def suits_ascent(problem: Problem) -> bool:
     """Whether rows are two classes of sparse ones, stored by rows without repetitions."""
     design = problem.design
-    if not isinstance(design, SparseDesign) or problem.n_outputs > 1:
+    if not (isinstance(design, SparseDesign) and isinstance(problem.margins, SignedMargin)):
         return False
     X = design.X
     return X.format == "csr" and X.nnz >= MANY_STORED and bool(X.has_canonical_format)
@@ -74,7 +74,7 @@ class AscentState:
 class Ascent:
     """The strategy; ``seed`` draws the order of the rows."""
 
-    patience = _MOST_AHEAD
+    patience = _KINKED[1]
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -83,8 +83,8 @@ class Ascent:
         """Start from no multipliers, or from those of start coefficients if they are better."""
         self._passes = _Passes(problem, self.seed)
         kinked = bool(np.any(np.isfinite(problem.loss.floor)))
-        self._ahead = _MOST_AHEAD if kinked else _FEW_AHEAD
-        self._seen: deque[float] = deque(maxlen=_SEEN)
+        seen, self._ahead = _KINKED if kinked else _SMOOTH
+        self._seen: deque[float] = deque(maxlen=seen)
         coef, a = problem.prior_coef(), np.zeros(problem.weight.shape[0])
         if start is not None:
             known = problem.loss.slope(problem.margins.margin(problem.design.scores(start)))
@@ -106,10 +106,10 @@ class Ascent:
 
     def _too_slow(self, goal: float) -> bool:
         """Whether it would take too many passes more, at the pace of the last ones."""
-        if len(self._seen) < _SEEN:
+        if len(self._seen) < (self._seen.maxlen or 0):
             return False
         first, now = self._seen[0], self._seen[-1]
-        pace = log(first / now) / _SEEN
+        pace = log(first / now) / len(self._seen)
         return pace * self._ahead < log(now / goal)
 
 
@@ -117,13 +117,16 @@ class _Passes:
     """The rows of a problem, laid out for the compiled pass."""
 
     def __init__(self, problem: Problem, seed: int) -> None:
-        self.problem = problem
+        assert isinstance(problem.margins, SignedMargin)  # as was asked before
+        self.problem, self.y = problem, problem.margins.y
         self.order = np.random.default_rng(seed)
         design, w = problem.design, problem.weight
         self.own = w * design.row_squares() / problem.penalty
         prior = np.full((design.n_rows, 1), problem.prior_coef()[0, -1])
         self.hold(sigmoid(problem.margins.margin(prior)))
-        self.stretches = -(-design.n_rows // _STRETCH)
+        self.indptr, self.indices = unsigned(design.X.indptr, design.X.indices)
+        self.length = max(1, min(_STRETCH, design.n_rows // _STRETCHES))
+        self.stretches = -(-design.n_rows // self.length)
 
     def hold(self, a: Array) -> None:
         """Hold the intercept as firmly as multipliers say that it is known."""
@@ -132,15 +135,10 @@ class _Passes:
             self.per_shift = 1.0 / max(_HELD * float(w @ (a * (1.0 - a))), 1e-9 * float(np.sum(w)))
         self.bends = np.maximum(self.own + w * self.per_shift, 1e-300)  # of a row of zeros: none
 
-    @cached_property
-    def _layout(self) -> tuple[Array, ...]:
-        X: sp.csr_array = self.problem.design.X
-        return *unsigned(X.indptr, X.indices), X.data
-
     def spanned(self, a: Array, coef: Array) -> Array:
         """Coefficients whose slopes the multipliers span, with a given intercept."""
-        design, y = self.problem.design, self.problem.margins.y
-        slopes = design.gradient((self.problem.weight * a * y)[:, None]) / self.problem.penalty
+        design = self.problem.design
+        slopes = design.gradient((self.problem.weight * a * self.y)[:, None]) / self.problem.penalty
         if design.fit_intercept:
             slopes[:, -1] = coef[:, -1]
         return slopes
@@ -151,7 +149,7 @@ class _Passes:
         value = float(problem.weight @ problem.loss.conjugate(a)) + problem.penalty_value(coef)
         if not problem.design.fit_intercept:
             return -value
-        excess = float(np.sum(problem.weight * a * problem.margins.y))
+        excess = float(np.sum(problem.weight * a * self.y))
         return -value - excess * (float(coef[0, -1]) + 0.5 * self.per_shift * excess)
 
     def one(self, coef: Array, a: Array) -> tuple[float, float]:
@@ -163,9 +161,11 @@ class _Passes:
         intercept = float(coef[0, d]) if problem.design.fit_intercept else 0.0
         intercept, loss, distance = ascend_rows(
             self.order.permutation(self.stretches),
-            _STRETCH,
-            *self._layout,
-            problem.margins.y,
+            self.length,
+            self.indptr,
+            self.indices,
+            problem.design.X.data,
+            self.y,
             problem.weight,
             self.bends,
             problem.loss.floor,
@@ -177,7 +177,7 @@ class _Passes:
             self.per_shift,
         )
         if problem.design.fit_intercept:
-            excess = float(np.sum(problem.weight * a * problem.margins.y))
+            excess = float(np.sum(problem.weight * a * self.y))
             coef[0, d] = intercept + self.per_shift * excess
             self.hold(a)
         return loss, distance

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grayzone.numerics.linalg import descend, factorise
-from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin
 from grayzone.solvers.problem import Problem
 
@@ -39,17 +38,20 @@ class Pinned(NamedTuple):
     rows: Array
 
 
-def pinned_sign(problem: Problem) -> float:
-    """Sign of the class that the best constant leaves on its hinge; 0 where there is none."""
+def pinned_sign(problem: Problem, u: Array, spread: float) -> float:
+    """Sign of the class that the best constant leaves on its hinge; 0 where there is none.
+
+    Also 0 where the margins u of its rows, at a first guess, have a larger standard deviation.
+    """
     loss, margins = problem.loss, problem.margins
-    known = isinstance(margins, SignedMargin) and isinstance(loss, TruncatedLogistic)
-    if not (known and problem.design.fit_intercept):
+    if not (isinstance(margins, SignedMargin) and problem.design.fit_intercept):
         return 0.0
     log_odds = float(problem.prior_coef()[0, -1])
     for sign in (-1.0, 1.0):
-        floors = loss.floor[margins.y == sign]
+        own = margins.y == sign
+        floors = loss.floor[own]
         if floors.size and np.all(floors == floors[0]) and -sign * log_odds <= floors[0]:
-            return sign
+            return sign if float(np.std(u[own])) < spread else 0.0
     return 0.0
 
 
@@ -62,8 +64,9 @@ def pinned_constant(problem: Problem, sign: float, tol: float) -> Pinned | None:
 
 
 def _sought(problem: Problem, sign: float, tol: float) -> Pinned | None:
-    y, w, design, loss = problem.margins.y, problem.weight, problem.design, problem.loss
-    pinned = y == sign
+    w, design, loss = problem.weight, problem.design, problem.loss
+    assert isinstance(problem.margins, SignedMargin)
+    pinned = problem.margins.y == sign
     floor = float(loss.floor[pinned][0])
     coef = np.zeros((1, design.n_coef))
     coef[0, -1] = -sign * floor

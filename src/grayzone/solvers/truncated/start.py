@@ -19,7 +19,35 @@ _PLENTY = 20_000
 _RAREST = 20  # rows of a class without which there is no start from a part
 _MIN_ROWS = 800  # fewer rows are solved outright
 WIDTH = 0.1  # of the rounded kinks
-_ENOUGH = 0.3  # decrease promised by the last step, per coefficient
+_ENOUGH = 0.3  # decrease promised by the last step on a part, per coefficient
+_NEARLY = 0.03  # the same on all rows
+_SMALL = 5_000_000  # rows times squared coefficients up to which kinks are treated at once
+
+
+def first_coef(problem: Problem, seed: int) -> Array | None:
+    """Solve a part of the rows, or all of them with rounded kinks; None where neither pays.
+
+    Where rows are so few that all their kinks are cheap, these are better treated exactly at once.
+    """
+    coef = coarse_start(problem, seed)
+    if coef is not None:
+        return coef
+    size = problem.design.n_rows * (problem.n_outputs * problem.design.n_coef) ** 2
+    if size <= _SMALL and np.any(np.isfinite(problem.loss.floor)):
+        return None
+    return _with_rounded_kinks(problem, problem.prior_coef(), _NEARLY * problem.design.n_coef)
+
+
+def closer(problem: Problem, start: Array) -> Array:
+    """Go from given coefficients to where rounded kinks lead, if that is any better.
+
+    It is not where they are the optimum already; after a change of C or of the zone it is, and
+    saves a step whose kinks are treated exactly.
+    """
+    if not np.any(np.isfinite(problem.loss.floor)):
+        return start
+    coef = _with_rounded_kinks(problem, start, _ENOUGH * start.size)
+    return coef if problem.value(coef) < problem.value(start) else start
 
 
 def coarse_start(problem: Problem, seed: int) -> Array | None:
@@ -34,12 +62,16 @@ def coarse_start(problem: Problem, seed: int) -> Array | None:
     coef = coarse_start(part, seed + 1)
     if coef is None:
         coef = part.prior_coef()
-    penalty = Quadratic(np.diag(part.ridge()), part.shrinkage(coef))
-    smooth = replace(part, loss=SmoothedLogistic(part.loss, WIDTH))
     # few rows of a class explain little, and are all there are of it
     known = np.bincount(part.margins.codes).min() / _least_rows(problem)
-    tol = _ENOUGH * coef.size * min(1.0, known) ** 2
-    return coef + smooth_newton(smooth, penalty, part.design.scores(coef), tol=tol).change
+    return _with_rounded_kinks(part, coef, _ENOUGH * coef.size * min(1.0, known) ** 2)
+
+
+def _with_rounded_kinks(problem: Problem, coef: Array, tol: float) -> Array:
+    """Minimise from coefficients until a step promises no more than ``tol``."""
+    penalty = Quadratic(np.diag(problem.ridge()), problem.shrinkage(coef))
+    smooth = replace(problem, loss=SmoothedLogistic(problem.loss, WIDTH))
+    return coef + smooth_newton(smooth, penalty, problem.design.scores(coef), tol=tol).change
 
 
 def _stratified(problem: Problem, seed: int) -> Problem | None:

@@ -272,6 +272,13 @@ ENTRIES = (
         data=("a9a", "covtype"),
     ),
     Entry(
+        "everyday",
+        "peers",
+        "benchmarks.peers.everyday",
+        "Small fits, searches over C and rare positives beside scikit-learn",
+        ("--repeats", "3"),
+    ),
+    Entry(
         "kernel",
         "peers",
         "benchmarks.peers.kernel",

@@ -369,6 +369,9 @@ HEAVY = {
     "tests/solvers/test_policy.py": """
         test_the_bound_lies_above_the_cost_and_touches_it
     """,
+    "tests/solvers/test_sparse_ascent.py": """
+        test_penalties test_texts_by_the_estimator_and_by_smoothed_steps
+    """,
     "tests/sources/test_blocks.py": """
         test_tasks_are_given_pieces_of_blocks
     """,

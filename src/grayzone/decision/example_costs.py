@@ -22,9 +22,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from grayzone.numerics.checks import Array, Floats, as_numpy
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.row_costs import cost_matrices
 
 __all__ = ["cost_matrices", "have_thresholds", "mean_costs", "row_stakes", "row_thresholds"]

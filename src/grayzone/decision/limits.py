@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from grayzone.decision.confidence import check_precision, most_beyond, precise_thresholds
 from grayzone.numerics.checks import as_numpy, check_number
+from grayzone.numerics.namespace import array_namespace
 
 Array = Any
 

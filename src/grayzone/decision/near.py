@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from grayzone.decision.costs import Costs, reject_costs
 from grayzone.decision.rules import bayes_decision, cuts_between_actions, known_costs
@@ -27,6 +27,7 @@ from grayzone.numerics.checks import (
     check_number,
     is_real,
 )
+from grayzone.numerics.namespace import array_namespace
 
 FACTOR = 2.0
 

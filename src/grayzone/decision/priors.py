@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from numpy.typing import ArrayLike, NDArray
 
 from grayzone.decision.costs import mapped
@@ -36,6 +36,7 @@ from grayzone.numerics.checks import (
     check_weights,
     listed,
 )
+from grayzone.numerics.namespace import array_namespace
 
 
 def class_shares(prior: Any, classes: ArrayLike, name: str = "prior") -> Floats:

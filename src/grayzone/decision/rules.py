@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from numpy.typing import ArrayLike, NDArray
 
 from grayzone.decision.costs import (
@@ -38,6 +38,7 @@ from grayzone.numerics.checks import (
     is_text,
     listed,
 )
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.row_costs import cost_matrices
 
 

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 from numpy.typing import ArrayLike, NDArray
 
 from grayzone.numerics.checks import Floats, as_numpy, check_number, is_real
+from grayzone.numerics.namespace import array_namespace
 
 # Below this half-width (in log-odds) the ends of a zone are computed from their distance to the
 # threshold: above it, that difference would cancel.

@@ -9,12 +9,12 @@ from functools import wraps
 from typing import Any, cast
 
 import numpy as np
-from array_api_compat import array_namespace
 from sklearn.utils.validation import check_is_fitted
 
 from grayzone.arrays import to_numpy
 from grayzone.numerics.backend import is_single
 from grayzone.numerics.checks import Given, Result, as_numpy
+from grayzone.numerics.namespace import array_namespace
 from grayzone.sources.convert import as_rows, check_numeric, names_of
 from grayzone.sources.dask import dask_costs, is_dask, is_dask_frame
 from grayzone.sources.open import COSTS_OF_BLOCKS

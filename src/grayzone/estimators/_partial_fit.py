@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from grayzone.decision.costs import savings
 from grayzone.numerics.backend import is_elsewhere, moved
 from grayzone.numerics.checks import all_or_nothing, as_numpy, check_values, row_weights
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.policy.online import OnlinePolicy, known_codes
 from grayzone.solvers.policy.policy import policy_of
 from grayzone.sources.open import check_same_place, in_blocks, validated

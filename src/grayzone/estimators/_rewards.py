@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from grayzone.decision.costs import check_unit, reject_costs
 from grayzone.decision.example_costs import true_costs
@@ -22,6 +22,7 @@ from grayzone.decision.limits import Target
 from grayzone.estimators._stakes import refuse_both
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import HEAVIEST, Array, Floats, as_numpy
+from grayzone.numerics.namespace import array_namespace
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 

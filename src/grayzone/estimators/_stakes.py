@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from grayzone.decision import adjust_prior
 from grayzone.decision.costs import check_unit
@@ -15,6 +14,7 @@ from grayzone.decision.example_costs import row_cuts, row_stakes, row_thresholds
 from grayzone.decision.zones import row_floors
 from grayzone.numerics.checks import HEAVIEST, Floats, as_numpy
 from grayzone.numerics.losses import sigmoid
+from grayzone.numerics.namespace import array_namespace
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 

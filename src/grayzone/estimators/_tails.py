@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from grayzone.decision.zones import floor_of
 from grayzone.estimators._stakes import reach_of
 from grayzone.numerics.checks import Floats, as_numpy
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.tails import stretched
 
 Array = Any

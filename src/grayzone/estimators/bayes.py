@@ -6,7 +6,6 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from sklearn.base import clone
 
@@ -26,6 +25,7 @@ from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._wrapper import DecidingWrapper
 from grayzone.estimators.facts import unwrapped
 from grayzone.numerics.checks import Floats, Numbers, all_or_nothing, as_numpy
+from grayzone.numerics.namespace import array_namespace
 from grayzone.sources.open import refuse_blocks
 
 __all__ = ["BayesDecisionClassifier"]

@@ -6,7 +6,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import is_numpy_array
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 
@@ -27,6 +27,7 @@ from grayzone.numerics.checks import (
     check_penalty,
 )
 from grayzone.numerics.kernels import NAMES, Kernel
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.greedy import Criterion, Growth, Model, Rules, Watch, move_points
 from grayzone.solvers.kernel.choose import kernel_for

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -31,6 +31,7 @@ from grayzone.estimators._search import (
 from grayzone.estimators.tight_bound import TightBoundLogisticRegression
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import all_or_nothing, as_numpy
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.policy.decisions import actions_of
 from grayzone.sources.open import open_rows, refuse_blocks
 

@@ -10,7 +10,6 @@ from math import isinf
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -43,6 +42,7 @@ from grayzone.numerics.checks import (
     check_penalty,
 )
 from grayzone.numerics.kernels import NAMES
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers import Record, Solution, Status, TruncatedSpec, minimise
 from grayzone.solvers.choose import check_possible
 from grayzone.solvers.kernel.choose import kernel_for
@@ -158,8 +158,9 @@ class TruncatedLogisticRegression(
         Weights of the classes in the loss. For costs of *decisions* use ``costs``.
     solver : {"auto", "active-set", "primal"}, default="auto"
         "auto" is, for the linear kernel, a decomposed Newton method with an interior point near the
-        kink, or conjugate gradients where there are too many features for a Hessian; for other
-        kernels and two classes, block descent in the dual. "active-set" is the paper's dual
+        kink; where there are too many features for a Hessian, dual ascent for sparse rows (CSR)
+        of two classes, else conjugate gradients; for other kernels and two classes, block descent
+        in the dual. "active-set" is the paper's dual
         algorithm (§4.2, two classes, small data), "primal" its smoothed Newton method (§4.1);
         all of them reach the same optimum.
     tol : float, default=1e-6

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
@@ -26,6 +26,7 @@ from grayzone.metrics.truth import (
     read_probabilities,
 )
 from grayzone.numerics.checks import Array, Floats
+from grayzone.numerics.namespace import array_namespace
 
 
 class SelectiveRisk(NamedTuple):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from grayzone.decision import cost_matrices
@@ -28,6 +27,7 @@ from grayzone.numerics.checks import (
     is_auto,
     is_text,
 )
+from grayzone.numerics.namespace import array_namespace
 
 Codes = NDArray[np.intp]
 Flags = NDArray[np.bool_]

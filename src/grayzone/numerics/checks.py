@@ -13,15 +13,11 @@ from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
-from array_api_compat import (
-    array_namespace,
-    is_array_api_obj,
-    is_cupy_array,
-    is_torch_array,
-    to_device,
-)
+from array_api_compat import is_array_api_obj, is_cupy_array, is_torch_array, to_device
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
+
+from grayzone.numerics.namespace import array_namespace
 
 Array = Any  # an array of any library that follows the array API standard
 Floats = NDArray[np.float64]

@@ -25,9 +25,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.backend import moved
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.threads import split
 
 Array = Any
@@ -38,6 +39,10 @@ _BLOCK_SIZE = 2**16
 _DEVICE_BLOCK_SIZE = 2**26
 # BLAS needs a minimum of rows for its inner products to reach their speed.
 _MIN_BLOCK_ROWS = 128
+# Stored values from which compiled loops are worth their loading.
+MANY_STORED = 50_000
+# Cost of a pair of entries of a sparse row, in multiply-adds of a dense product.
+_PAIR = 4.0
 # Multiply-adds from which the hand-over to a second thread pays.
 _WORTH_A_THREAD = 4_000_000
 
@@ -259,6 +264,11 @@ class DenseDesign(Design):
         return array_namespace(left).matmul(left, right.T)
 
 
+def unsigned(*indices: Array) -> tuple[Array, ...]:
+    """Indices as compiled loops want them: signed ones might count from the end."""
+    return tuple(i.view(np.dtype(f"u{i.dtype.itemsize}")) for i in indices)
+
+
 class SparseDesign(Design):
     """A SciPy CSR or CSC array or matrix; columns are never centred, so zeros stay zeros."""
 
@@ -303,7 +313,9 @@ class SparseDesign(Design):
             weights, residual = self._scatter(weights, rows), self._scatter(residual, rows)
         d = self.n_features
         G = np.empty((weights.shape[1], self.n_coef, self.n_coef))
-        fill = self._gram_by_rows if self.X.format == "csr" else self._gram_by_columns
+        fill = self._gram_by_columns
+        if self.X.format == "csr":
+            fill = self._gram_by_pairs if self._few_pairs else self._gram_by_rows
         G[:, :d, :d] = fill(weights)
         if self.fit_intercept:
             G[:, d, :d] = G[:, :d, d] = self._transposed_product(weights)
@@ -314,6 +326,30 @@ class SparseDesign(Design):
         full = np.zeros((self.n_rows, values.shape[1]))
         full[rows] = values
         return full
+
+    @cached_property
+    def _few_pairs(self) -> bool:
+        """Whether rows have so few entries that these are better paired one by one."""
+        X = self.X
+        if X.nnz < MANY_STORED or not X.has_canonical_format:
+            return False
+        lengths = np.diff(X.indptr).astype(np.float64)
+        return _PAIR * float(lengths @ lengths) <= self.n_rows * float(self.n_features) ** 2
+
+    def _gram_by_pairs(self, weights: Array) -> Array:
+        # compiles, so only when needed
+        from grayzone.numerics.jit import add_pairs
+
+        d, m = self.n_features, weights.shape[1]
+        indptr, indices = unsigned(self.X.indptr, self.X.indices)
+
+        def part(start: int, stop: int) -> Array:
+            total = np.zeros((m, d, d))
+            add_pairs(indptr, indices, self.X.data, weights, start, stop, total)
+            return total
+
+        total = sum(split(self.n_rows, part, worth=m * self.X.nnz > _WORTH_A_THREAD // 8))
+        return total + np.tril(total, -1).transpose(0, 2, 1)
 
     def _gram_by_rows(self, weights: Array) -> Array:
         """Through dense blocks of the rows that have a weight."""

@@ -1,13 +1,13 @@
-"""The few compiled loops: pairs of multipliers, gathers from rows of a kernel cache, trees.
+"""The few compiled loops: multipliers of rows, gathers from a kernel cache, trees.
 
-Compiled by numba on first use and cached on disk; nothing imports this module until a kernel is
-fitted, or trees are walked. All functions release the interpreter lock, so that several threads may
-run them.
+Compiled by numba on first use and cached on disk; nothing imports this module until a kernel or
+texts are fitted, or trees are walked. All functions release the interpreter lock, so that several
+threads may run them.
 """
 
 from __future__ import annotations
 
-from math import log
+from math import exp, log, log1p
 from typing import Any
 
 import numpy as np
@@ -399,3 +399,114 @@ def walk_trees(
                 node = left[node] if goes else right[node]
             for k in range(leaves.shape[1]):
                 out[i, columns[t] + k] += leaves[left[node], k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _row_score(indices: Array, values: Array, start: int, stop: int, slopes: Array) -> float:
+    """Inner product of a sparse row; four sums, for one would wait for each addition."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = start + (stop - start) // 4 * 4
+    for k in range(start, whole, 4):
+        a += values[k] * slopes[indices[k]]
+        b += values[k + 1] * slopes[indices[k + 1]]
+        c += values[k + 2] * slopes[indices[k + 2]]
+        d += values[k + 3] * slopes[indices[k + 3]]
+    for k in range(whole, stop):
+        a += values[k] * slopes[indices[k]]
+    return (a + b) + (c + d)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _smooth_multiplier(u: float, old: float, bend: float) -> tuple[float, float, float]:
+    """Multiplier a = sigma(z) with z = u - bend (a - old), where the loss is logarithmic.
+
+    z + bend sigma(z) only rises: Newton steps inside a bracket, to a thousandth of the change.
+    Also gives the distance of the old multiplier and the loss at u, both to second order.
+    """
+    top = u + bend * old
+    low, high, z = top - bend, top, min(max(u, top - bend), top)
+    share, loss = 0.5, 0.0
+    for n_iter in range(50):
+        e = exp(-abs(z))
+        share = (1.0 if z >= 0.0 else e) / (1.0 + e)
+        if n_iter == 0:
+            loss = max(z, 0.0) + log1p(e)
+        excess = z + bend * share - top
+        if abs(excess) <= max(1e-3 * abs(u - z), 1e-15 * abs(top)):
+            break
+        low, high = (low, z) if excess > 0.0 else (z, high)
+        z -= excess / (1.0 + bend * share * (1.0 - share))
+        z = z if low < z < high else 0.5 * (low + high)
+    spread = share * (1.0 - share)
+    away = (share - old) * (1.0 + bend * spread)
+    return share, 0.5 * away * away / max(spread, 1e-12), loss
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def ascend_rows(
+    order: Array,
+    length: int,
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    signs: Array,
+    weight: Array,
+    bends: Array,
+    floor: Array,
+    s: Array,
+    a: Array,
+    slopes: Array,
+    intercept: float,
+    per_unit: float,
+    per_shift: float,
+) -> tuple[float, float, float]:
+    """Give each row in turn the multiplier that is best for it; ``a`` and ``slopes`` are changed.
+
+    Rows come in stretches of ``length``, in the order given. ``bends`` are the second derivatives
+    of the dual along each row's multiplier, ``per_unit`` and ``per_shift`` what a multiplier of
+    unit weight adds to the slopes and to the intercept. Gives the intercept and, as of when each
+    row was visited, the sums of the losses and of the distances of multipliers from their best.
+    """
+    total, distance, n = 0.0, 0.0, a.shape[0]
+    for stretch in order:
+        for i in range(stretch * length, min(n, (stretch + 1) * length)):
+            start, stop, old, w = indptr[i], indptr[i + 1], a[i], weight[i]
+            score = _row_score(indices, values, start, stop, slopes)
+            u = -signs[i] * (score + intercept)
+            rise = u - floor[i]
+            new = max(old + rise / bends[i], 0.0)
+            if new <= s[i]:
+                missed = (s[i] - old) * rise + 0.125 * rise * rise if rise > 0 else -old * rise
+                loss = s[i] * max(rise, 0.0) - log1p(-s[i])
+            else:
+                new, missed, loss = _smooth_multiplier(u, old, bends[i])
+            total += w * loss
+            distance += w * missed
+            if new != old:
+                a[i] = new
+                change = w * signs[i] * (new - old)
+                intercept += per_shift * change
+                change *= per_unit
+                for k in range(start, stop):
+                    slopes[indices[k]] += change * values[k]
+    return intercept, total, distance
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_pairs(
+    indptr: Array, indices: Array, values: Array, weights: Array, start: int, stop: int, out: Array
+) -> None:
+    """Add w x x' of sparse rows start to stop to the lower triangles of matrices (M, d, d).
+
+    The columns of a row are in rising order, each of them once. Rows of no weight are skipped.
+    """
+    for m in range(weights.shape[1]):
+        total = out[m]
+        for i in range(start, stop):
+            w = weights[i, m]
+            if w == 0.0:
+                continue
+            for j in range(indptr[i], indptr[i + 1]):
+                scaled, row = w * values[j], total[indices[j]]
+                for k in range(indptr[i], j + 1):
+                    row[indices[k]] += scaled * values[k]

@@ -24,12 +24,13 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy, check_choice, check_integer, check_number
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.threads import split
 
 Array = Any

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import device, is_numpy_array
 from scipy.linalg.lapack import dpotrf, dpotrs
+
+from grayzone.numerics.namespace import array_namespace
 
 Array = Any
 

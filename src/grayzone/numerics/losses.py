@@ -22,7 +22,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from array_api_compat import array_namespace
+from grayzone.numerics.namespace import array_namespace
 
 __all__ = [
     "Logistic",
@@ -81,12 +81,12 @@ def _bernoulli_bregman(a: Array, d: Array) -> Array:
     certain = (a <= 0) | (a >= 1)
     inside = kept + gone * xp.exp(-size)
     inside = xp.where(certain, 1.0, inside)
-    small = xp.clip(size, max=1.0)
+    small = xp.where(size < 1.0, size, 1.0)
     tail = xp.where(size < 1.0, xp.log1p(gone * xp.expm1(-small)), xp.log(inside))
-    tiny = xp.clip(d, min=-_SERIES, max=_SERIES)
+    tiny = xp.where(size < _SERIES, d, 0.0)
     series = 0.5 * a * (1.0 - a) * tiny**2 * (1.0 + (1.0 - 2.0 * a) * tiny / 3.0)
     value = xp.where(size < _SERIES, series, gone * size + tail)
-    return xp.where(certain, 0.0, xp.clip(value, min=0.0))
+    return xp.where(certain | (value < 0), 0.0, value)
 
 
 class TruncatedLogistic:

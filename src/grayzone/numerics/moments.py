@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import array_namespace, device, is_numpy_array, is_torch_array
+from array_api_compat import device, is_numpy_array, is_torch_array
 from scipy.linalg import qr
+
+from grayzone.numerics.namespace import array_namespace
 
 Array = Any
 

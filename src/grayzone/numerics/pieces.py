@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import is_numpy_array
 
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.threads import split
 
 Array = Any

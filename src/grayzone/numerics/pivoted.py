@@ -10,7 +10,9 @@ from math import inf, sqrt
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
+
+from grayzone.numerics.namespace import array_namespace
 
 Array = Any
 

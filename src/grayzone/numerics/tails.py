@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from grayzone.numerics.backend import moved
+from grayzone.numerics.namespace import array_namespace
 
 Array = Any
 

@@ -5,6 +5,7 @@ from grayzone.solvers.choose import choose, minimise, minimise_problem, minimise
 from grayzone.solvers.loop import Record, Solution, Solver, Status, solve
 from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated.active_set import ActiveSet
+from grayzone.solvers.truncated.ascent import Ascent
 from grayzone.solvers.truncated.decomposed import Decomposed
 from grayzone.solvers.truncated.interior_point import Quadratic, interior_point
 from grayzone.solvers.truncated.primal import Primal
@@ -12,6 +13,7 @@ from grayzone.solvers.truncated.spec import TruncatedSpec
 
 __all__ = [
     "ActiveSet",
+    "Ascent",
     "Certificate",
     "Decomposed",
     "Primal",

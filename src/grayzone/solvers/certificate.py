@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
-from array_api_compat import array_namespace
-
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.problem import Problem
 
 Array = Any

@@ -1,8 +1,9 @@
 """Which step strategy solves a problem, by what its rows and its functions offer.
 
 ========================================  =========================================================
-rows in NumPy's memory, linear            :class:`Decomposed`, or :class:`Primal` where there are
-                                          too many coefficients for a Hessian
+rows in NumPy's memory, linear            :class:`Decomposed`; where there are too many coefficients
+                                          for a Hessian :class:`Ascent` for sparse rows of two
+                                          classes, else :class:`Primal`
 the same, with a kernel                   :class:`BlockDescent` for two classes; features of the
                                           kernel for few rows, else :class:`Primal`
 rows on a device, linear; streams         :class:`Streamed`; streams that fit in memory are brought
@@ -42,6 +43,7 @@ from grayzone.solvers.problem import Problem
 from grayzone.solvers.sparse.solve import minimise_sparse
 from grayzone.solvers.truncated import streamed
 from grayzone.solvers.truncated.active_set import ActiveSet
+from grayzone.solvers.truncated.ascent import Ascent, suits_ascent
 from grayzone.solvers.truncated.constant import is_constant, no_worse
 from grayzone.solvers.truncated.decomposed import Decomposed
 from grayzone.solvers.truncated.primal import MAX_FACTORISED, Primal
@@ -211,8 +213,11 @@ def choose(name: str, problem: Problem, seed: int = 0) -> Solver:
     """Return the linear strategy of that name; "auto" goes by the number of coefficients."""
     if name == "active-set":
         return ActiveSet()
-    fits = problem.n_outputs * problem.design.n_coef <= MAX_FACTORISED
-    return Decomposed(seed) if name == "auto" and fits else Primal()
+    if name == "primal":
+        return Primal()
+    if problem.n_outputs * problem.design.n_coef <= MAX_FACTORISED:
+        return Decomposed(seed)
+    return Ascent(seed) if suits_ascent(problem) else Primal()
 
 
 def minimise_problem(
@@ -248,7 +253,7 @@ def _linear(
     first = solve(problem, strategy, max_iter=max_iter, start=start, **options)
     left = max_iter - first.n_iter
     ended = first.status in (Status.CONVERGED, Status.STOPPED)
-    if ended or not isinstance(strategy, Decomposed) or left < 1:
+    if ended or not isinstance(strategy, Decomposed | Ascent) or left < 1:
         return first
     # slower and sure: smoothed Newton steps, each of them downhill
     second = solve(problem, Primal(), max_iter=left, start=first.coef, **options)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.namespace import array_namespace
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 

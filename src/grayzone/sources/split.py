@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from grayzone.numerics.checks import as_numpy, check_number
+from grayzone.numerics.namespace import array_namespace
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.lots import Lots, draw_lots
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from grayzone.numerics.losses import sigmoid
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.greedy.growth import Growth
 from grayzone.solvers.greedy.refit import Point
 from grayzone.sources.labelled import Rows

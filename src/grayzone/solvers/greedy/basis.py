@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.greedy.columns import KernelColumns, KnownColumns
 from grayzone.solvers.greedy.span import Known, Span, Spanned, solve_lower
 from grayzone.sources.gather import draw_sample

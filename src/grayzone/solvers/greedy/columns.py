@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.kernels import WORTH_A_THREAD, Kernel, dtype_of
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.threads import split
 from grayzone.sources.labelled import Rows
 

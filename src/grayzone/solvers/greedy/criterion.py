@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import Margins, ReferenceMargin
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers import (
     Certificate,
     Problem,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from array_api_compat import array_namespace
-
 from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.greedy.criterion import Criterion
 from grayzone.solvers.greedy.growth import Growth
 from grayzone.sources.labelled import Labelled, Rows

@@ -20,10 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.margins import output_pairs
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.greedy.basis import NewtonBasis
 from grayzone.solvers.greedy.columns import KernelColumns
 from grayzone.solvers.greedy.refit import Fitted, Point

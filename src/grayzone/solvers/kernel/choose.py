@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from grayzone.numerics.kernels import (
     Extent,
@@ -17,6 +16,7 @@ from grayzone.numerics.kernels import (
     sums_about,
     variance_of,
 )
+from grayzone.numerics.namespace import array_namespace
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, NoReturn
 
-from array_api_compat import array_namespace
-
 from grayzone.numerics.designs import Design
 from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.kernel.device_matrix import KernelValues
 
 Array = Any

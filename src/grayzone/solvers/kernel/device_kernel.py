@@ -24,10 +24,9 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-
 from grayzone.numerics.losses import sigmoid, softplus
 from grayzone.numerics.margins import SignedMargin
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import State, certify_duals
 from grayzone.solvers.kernel.device_design import DeviceKernelDesign
 from grayzone.solvers.kernel.device_matrix import check_memory

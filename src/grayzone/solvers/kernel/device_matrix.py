@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from array_api_compat import (
-    array_namespace,
-    device,
-    is_cupy_array,
-    is_torch_array,
-)
+from array_api_compat import device, is_cupy_array, is_torch_array
 
 from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.kernel.features import indefinite
 
 Array = Any

@@ -17,12 +17,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.linalg import lower_factor
 from grayzone.numerics.losses import Logistic, sigmoid, softplus
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.kernel.device_matrix import KernelValues, inverse_of_lower
 
 Array = Any

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.kernel.device_matrix import KernelSystem, KernelValues, scaled
 
 Array = Any

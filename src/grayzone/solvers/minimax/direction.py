@@ -23,11 +23,11 @@ from math import exp
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from scipy.optimize import brentq
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.namespace import array_namespace
 
 Array = Any
 

@@ -12,10 +12,10 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from sklearn.model_selection import check_cv
 
 from grayzone.numerics.checks import as_numpy, check_integer, is_real
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.minimax.direction import bound_of
 from grayzone.sources.distinct import deal_folds, row_groups
 from grayzone.sources.labelled import Labelled

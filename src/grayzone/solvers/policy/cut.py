@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from grayzone.decision.limits import (
     Target,
@@ -26,6 +25,7 @@ from grayzone.decision.limits import (
 )
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.namespace import array_namespace
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 from grayzone.sources.split import split

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from grayzone.decision.example_costs import true_costs
 from grayzone.numerics.backend import moved
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.policy.problem import amounts
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from grayzone.numerics.designs import as_design
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.policy.policy import policy_of
 
 Array = Any

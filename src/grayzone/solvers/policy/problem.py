@@ -28,7 +28,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from grayzone.decision.limits import ClassLimit
 from grayzone.numerics.backend import moved
@@ -36,6 +36,7 @@ from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.designs import Design
 from grayzone.numerics.losses import sigmoid, softplus
 from grayzone.numerics.margins import output_pairs
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pieces import mapped, summed
 from grayzone.solvers.policy.policy import Policy, policy_of
 from grayzone.sources.labelled import Labelled, Rows

@@ -11,11 +11,11 @@ from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.losses import softplus
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import Certificate
 from grayzone.solvers.loop import MOST_SILENT, Solution, Status, solve
 from grayzone.solvers.truncated.decomposed import Decomposed

@@ -13,7 +13,7 @@ Gram matrix) and *near* (kept exactly, and handed to the interior point). Each o
 
 With an infinite band it is the plain interior point, with no kink (zone (0, 1)) it is
 Newton's method whose few restless rows are treated exactly. Large problems start from the
-solution of a part of the rows.
+solution of a part of the rows, all but small ones from the solution with rounded kinks.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from grayzone.numerics.linalg import descend, factorise
 from grayzone.numerics.losses import SmoothedLogistic, sigmoid
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import State
 from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated.interior_point import Quadratic, interior_point, smooth_newton
-from grayzone.solvers.truncated.start import coarse_start
+from grayzone.solvers.truncated.pinned import pinned_constant, pinned_sign
+from grayzone.solvers.truncated.start import WIDTH, closer, first_coef
 
 Array = Any
 
@@ -55,6 +56,7 @@ class _Memory:
     left: Array | None = None  # rows that the last step misjudged: near ones in the next
     hessian: Array | None = None  # of the last model, where it may serve once more
     idle: int = 0  # steps since the objective last fell by more than rounding
+    flat: float = 0.0  # sign of the class that may be pinned as a whole, 0 for none
 
 
 class Decomposed:
@@ -66,19 +68,26 @@ class Decomposed:
         self.seed = seed
 
     def init(self, problem: Problem, start: Array | None) -> State:
-        """Start from given coefficients, from a part of the rows, or from the class priors."""
-        coef = coarse_start(problem, self.seed) if start is None else start
+        """Start from given coefficients, from rounded kinks, or from the class priors."""
+        coef = first_coef(problem, self.seed) if start is None else closer(problem, start)
         blind = coef is None
         if coef is None:
             coef = problem.prior_coef()
         scores = problem.design.scores(coef)
         u = problem.margins.margin(scores)
-        memory = _Memory(inf if blind else _first_band(problem, u), problem.primal(coef, u))
+        band = inf if blind else _first_band(problem, u)
+        # with rounded kinks, margins on the hinge spread no wider than these are
+        flat = 0.0 if blind or start is not None else pinned_sign(problem, u, WIDTH)
+        memory = _Memory(band, problem.primal(coef, u), flat=flat)
         return State(coef, scores, u, problem.loss.slope(u), memory=memory)
 
     def step(self, problem: Problem, state: State, tol: float) -> State:
         """Do one outer step."""
         memory: _Memory = state.memory
+        if memory.flat:
+            constant = _constant(problem, state, tol)
+            if constant is not None:
+                return constant
         mixed = _Mixed(problem, state)
         mixed.solve(tol)
         t, primal = mixed.search()
@@ -230,7 +239,7 @@ class _Mixed:
         kinked = self._kinked()
         if kinked:
             moved = rows.margins.push(scores, self.scores[self.near])
-            self.width = max(self.width, float(np.quantile(np.abs(moved), 0.9)))
+            self.width = max(self.width, _quantile(np.abs(moved), 0.9))
             rows = replace(rows, loss=SmoothedLogistic(rows.loss, self.width))
         # with kinks this is only where the interior point starts from
         limit = 4 if kinked else 50
@@ -301,11 +310,30 @@ class _Mixed:
         return -value
 
 
+def _constant(problem: Problem, state: State, tol: float) -> State | None:
+    """Try the constant with all rows of a class on the hinge."""
+    memory = replace(state.memory, flat=0.0)
+    found = pinned_constant(problem, state.memory.flat, tol)
+    if found is None:
+        return None
+    value = problem.primal(found.coef, found.u, found.scores)
+    memory = replace(memory, primal=value, decrease=memory.primal - value)
+    return State(
+        found.coef,
+        found.scores,
+        found.u,
+        found.multipliers,
+        touched=found.rows,
+        value=value,
+        memory=memory,
+    )
+
+
 def _first_band(problem: Problem, u: Array) -> float:
     distance = np.abs(u - problem.loss.floor)
     distance = distance[:: max(1, distance.size // 20_000)]
     distance = distance[np.isfinite(distance)]
-    return float(np.quantile(distance, _NEAR_SHARE)) if distance.size else 0.0
+    return _quantile(distance, _NEAR_SHARE) if distance.size else 0.0
 
 
 def _split(problem: Problem, distance: Array, memory: _Memory) -> tuple[Array, Array]:
@@ -348,10 +376,16 @@ def _outlook(
     bounded = np.isfinite(distance)
     if not bounded.any():
         return 0.0, steady
-    close = distance <= np.quantile(distance[bounded], 0.2)
-    reach = float(np.quantile(moved[close], 0.99))
+    close = distance <= _quantile(distance[bounded], 0.2)
+    reach = _quantile(moved[close], 0.99)
     goal = max(_REACH * reach if t == 1.0 else 2.0 * reach, 1e-7)
     return min(0.5 * delta, goal), steady
+
+
+def _quantile(values: Array, share: float) -> float:
+    """Quantile of some values without the care that NumPy takes between two of them."""
+    place = int(share * (values.size - 1))
+    return float(np.partition(values, place)[place])
 
 
 def read_off(rows: Problem, u: Array, a: Array) -> Array:

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-
 from grayzone.numerics.linalg import descend, factorise
 from grayzone.numerics.losses import sigmoid
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.problem import Problem
 
 Array = Any
@@ -33,6 +32,7 @@ Array = Any
 _MAX_CORRECTORS = 2
 _PATIENCE = 12  # iterations without progress
 _SHORT = 0.2  # steps shorter than this get nowhere
+_MOST_BENT = 0.1  # more than sigma'' ever is
 _BACK_OFF = 0.99  # share of the way to the boundary that a step may go
 
 
@@ -166,13 +166,19 @@ def _corrected(newton: _Newton, target: Array, mu: float, least: float) -> _Dire
         further = min(1.0, 1.5 * best.length + 0.1)
         left, right = newton.products(best, further)
         # pull the outliers of the complementarity products back into [goal / 10, 10 goal]
-        c1 = c1 + xp.maximum(xp.clip(left, 0.1 * goal, 10.0 * goal) - left, -10.0 * goal)
-        c2 = c2 + xp.maximum(xp.clip(right, 0.1 * goal, 10.0 * goal) - right, -10.0 * goal)
+        c1 = c1 + xp.maximum(_between(left, 0.1 * goal, 10.0 * goal) - left, -10.0 * goal)
+        c2 = c2 + xp.maximum(_between(right, 0.1 * goal, 10.0 * goal) - right, -10.0 * goal)
         tried = newton.direction(c1, c2)
         if tried.length < best.length + 0.01 * further:
             return tried if tried.length > best.length else best
         best = tried
     return best
+
+
+def _between(values: Array, least: Array, most: Array) -> Array:
+    """Values moved into bounds; ``clip`` would look at the bounds' kind each time."""
+    xp = array_namespace(values)
+    return xp.minimum(xp.maximum(values, least), most)
 
 
 def _start(
@@ -196,7 +202,7 @@ def _start(
     small = tau * large / (large - tau)
     alpha = goal / xp.where(reach > 0, small, large)
     if guess is not None:
-        known = xp.clip(problem.weight * guess, 0.02 * total, 0.98 * total)
+        known = _between(problem.weight * guess, 0.02 * total, 0.98 * total)
         alpha = xp.where(xp.isnan(guess), alpha, known)
     beta = total - alpha
     beta = xp.where(beta > 0.5 * total, beta, goal / xp.where(reach > 0, large, small))
@@ -268,15 +274,15 @@ def interior_point(
             best = least = float("inf")
             at = _start(problem, at.change, at.scores, tau, None)
         else:
-            _advance(at, direction, problem)
+            _advance(at, direction, newton)
     return Inner(at.change, at.scores, at.alpha / problem.weight, n_iter, False)
 
 
-def _advance(at: _Iterate, d: _Direction, problem: Problem) -> None:
-    t = _credible(at, d, problem, min(1.0, _BACK_OFF * d.length))
+def _advance(at: _Iterate, d: _Direction, newton: _Newton) -> None:
+    t = _credible(newton, d, min(1.0, _BACK_OFF * d.length))
     at.change = at.change + t * d.change
     at.scores = at.scores + t * d.scores
-    at.u = problem.margins.margin(at.scores)
+    at.u = newton.problem.margins.margin(at.scores)
     at.xi = at.xi + t * d.xi
     at.p = at.p + t * d.p
     at.q = at.q + t * d.q
@@ -284,18 +290,23 @@ def _advance(at: _Iterate, d: _Direction, problem: Problem) -> None:
     at.beta = at.beta + t * d.beta
 
 
-def _credible(at: _Iterate, d: _Direction, problem: Problem, t: float) -> float:
+def _credible(newton: _Newton, d: _Direction, t: float) -> float:
     """Shorten a step that the tangent of sigma(xi) misjudges.
 
     Where sigma is nearly flat its tangent may send xi far up, to where sigma is near 1.
     """
+    at, weight = newton.at, newton.problem.weight
     xp = array_namespace(at.u)
+    now = float(xp.max(xp.abs(newton.r_xi) / weight))
+    allowed = max(0.2, 1.5 * now)
+    # a tangent is off by no more than its share of the largest curvature
+    if now + 0.5 * _MOST_BENT * (t * float(xp.max(xp.abs(d.xi)))) ** 2 <= allowed:
+        return t
 
     def mismatch(t: float) -> float:
         total = at.alpha + at.beta + t * (d.alpha + d.beta)
-        return float(xp.max(xp.abs(sigmoid(at.xi + t * d.xi) - total / problem.weight)))
+        return float(xp.max(xp.abs(sigmoid(at.xi + t * d.xi) - total / weight)))
 
-    allowed = max(0.2, 1.5 * mismatch(0.0))
     while t > 1e-3 and mismatch(t) > allowed:
         t *= 0.5
     return t

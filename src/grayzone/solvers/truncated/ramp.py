@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.losses import Ramp
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.choose import at_hand, minimise
 from grayzone.solvers.loop import Solution
 from grayzone.solvers.truncated.spec import TruncatedSpec

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-
 from grayzone.numerics.losses import SmoothedLogistic
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import terms_of
 from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated.spec import TruncatedSpec

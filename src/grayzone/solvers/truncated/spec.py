@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.designs import Design
@@ -14,6 +14,7 @@ from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.losses import TruncatedLogistic, sigmoid
 from grayzone.numerics.margins import Margins, SignedMargin, SoftmaxMargin
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.kernel.device_design import DeviceKernelDesign
 from grayzone.solvers.problem import Problem, prior_coef
 from grayzone.sources.labelled import Rows

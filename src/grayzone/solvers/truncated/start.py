@@ -16,9 +16,38 @@ Array = Any
 _PART = 5  # rows in a level for one in the level before
 _LARGE_PART = 10  # the same where that leaves plenty
 _PLENTY = 20_000
+_RAREST = 20  # rows of a class without which there is no start from a part
 _MIN_ROWS = 800  # fewer rows are solved outright
-_WIDTH = 0.1  # of the rounded kinks
-_ENOUGH = 0.3  # decrease promised by the last step, per coefficient
+WIDTH = 0.1  # of the rounded kinks
+_ENOUGH = 0.3  # decrease promised by the last step on a part, per coefficient
+_NEARLY = 0.03  # the same on all rows
+_SMALL = 5_000_000  # rows times squared coefficients up to which kinks are treated at once
+
+
+def first_coef(problem: Problem, seed: int) -> Array | None:
+    """Solve a part of the rows, or all of them with rounded kinks; None where neither pays.
+
+    Where rows are so few that all their kinks are cheap, these are better treated exactly at once.
+    """
+    coef = coarse_start(problem, seed)
+    if coef is not None:
+        return coef
+    size = problem.design.n_rows * (problem.n_outputs * problem.design.n_coef) ** 2
+    if size <= _SMALL and np.any(np.isfinite(problem.loss.floor)):
+        return None
+    return _with_rounded_kinks(problem, problem.prior_coef(), _NEARLY * problem.design.n_coef)
+
+
+def closer(problem: Problem, start: Array) -> Array:
+    """Go from given coefficients to where rounded kinks lead, if that is any better.
+
+    It is not where they are the optimum already; after a change of C or of the zone it is, and
+    saves a step whose kinks are treated exactly.
+    """
+    if not np.any(np.isfinite(problem.loss.floor)):
+        return start
+    coef = _with_rounded_kinks(problem, start, _ENOUGH * start.size)
+    return coef if problem.value(coef) < problem.value(start) else start
 
 
 def coarse_start(problem: Problem, seed: int) -> Array | None:
@@ -27,30 +56,46 @@ def coarse_start(problem: Problem, seed: int) -> Array | None:
     The optima of the part and of the whole differ by about half the number of coefficients, in
     units of the loss: nothing is gained by a better solution of the part, nor by sharp kinks.
     """
-    rows = _stratified(problem, seed)
-    if rows is None:
+    part = _stratified(problem, seed)
+    if part is None:
         return None
-    share = float(np.sum(problem.weight[rows]) / np.sum(problem.weight))
-    part = problem.take(rows, penalty=problem.penalty * share)
     coef = coarse_start(part, seed + 1)
     if coef is None:
         coef = part.prior_coef()
-    penalty = Quadratic(np.diag(part.ridge()), part.shrinkage(coef))
-    smooth = replace(part, loss=SmoothedLogistic(part.loss, _WIDTH))
-    tol = _ENOUGH * coef.size
-    return coef + smooth_newton(smooth, penalty, part.design.scores(coef), tol=tol).change
+    # few rows of a class explain little, and are all there are of it
+    known = np.bincount(part.margins.codes).min() / _least_rows(problem)
+    return _with_rounded_kinks(part, coef, _ENOUGH * coef.size * min(1.0, known) ** 2)
 
 
-def _stratified(problem: Problem, seed: int) -> Array | None:
-    """Every k-th row of each class; None when these would be too few."""
+def _with_rounded_kinks(problem: Problem, coef: Array, tol: float) -> Array:
+    """Minimise from coefficients until a step promises no more than ``tol``."""
+    penalty = Quadratic(np.diag(problem.ridge()), problem.shrinkage(coef))
+    smooth = replace(problem, loss=SmoothedLogistic(problem.loss, WIDTH))
+    return coef + smooth_newton(smooth, penalty, problem.design.scores(coef), tol=tol).change
+
+
+def _stratified(problem: Problem, seed: int) -> Problem | None:
+    """Every k-th row of each class, or more of a rare one; None when these would be too few.
+
+    What a part knows of the optimum it knows from the rows of its rarest class. Where these are
+    nearly all there are, they weigh as much as every k-th of them would.
+    """
     codes = problem.margins.codes
     counts = np.bincount(codes)
     every = _LARGE_PART if codes.size >= _PLENTY * _LARGE_PART else _PART
-    enough = max(_MIN_ROWS, 20 * problem.design.n_coef)
-    if codes.size // every < enough or counts.min() < 20 * every:
+    enough = _least_rows(problem)
+    if codes.size // every < enough or counts.min() < _RAREST:
         return None
+    steps = np.clip(counts // enough, 1, every)
     first = int(np.random.default_rng(seed).integers(every))
     chosen = np.zeros(codes.size, dtype=bool)
-    for code in range(counts.size):
-        chosen[np.flatnonzero(codes == code)[first::every]] = True
-    return np.flatnonzero(chosen)
+    for code, step in enumerate(steps):
+        chosen[np.flatnonzero(codes == code)[first % step :: step]] = True
+    rows = np.flatnonzero(chosen)
+    part = problem.take(rows, penalty=problem.penalty / every)
+    return replace(part, weight=part.weight * (steps / every)[codes[rows]])
+
+
+def _least_rows(problem: Problem) -> int:
+    """Rows that a part has at least, of each class where there are as many."""
+    return max(_MIN_ROWS, 20 * problem.design.n_coef)

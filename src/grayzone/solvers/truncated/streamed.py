@@ -18,10 +18,11 @@ from functools import cached_property
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from grayzone.numerics.linalg import factorise
 from grayzone.numerics.losses import SmoothedLogistic
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import Certified, Terms, closed, terms_of
 from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated.decomposed import read_off

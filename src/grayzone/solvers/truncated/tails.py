@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from scipy.special import expit
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import Floats, as_numpy
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.spread import spread
 from grayzone.numerics.tails import excess
 from grayzone.solvers.truncated.spec import TruncatedSpec

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from array_api_compat import array_namespace
-
+from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.loop import Solution
 from grayzone.solvers.truncated.spec import TruncatedSpec
 

@@ -166,7 +166,6 @@ ENTRIES = (
         "benchmarks.papers.tight_bound_frontier",
         "Le Roux (2017), §4.1: why the constrained ROC curve is not concave",
         quick=("--splits", "2"),
-        large=True,
     ),
     Entry(
         "tight-bound-orders",
@@ -174,7 +173,6 @@ ENTRIES = (
         "benchmarks.papers.tight_bound_orders",
         "Le Roux (2017), Table 4: orders of the four files",
         data=("ijcnn1",),
-        large=True,
     ),
     Entry(
         "tight-bound-penalties",
@@ -182,7 +180,6 @@ ENTRIES = (
         "benchmarks.papers.tight_bound_penalties",
         "Le Roux (2017), §5: l1, l2 and no penalty with one bound and with ten",
         data=("a9a", "spambase", "ijcnn1", "german_credit_numeric"),
-        large=True,
     ),
     Entry(
         "import-vector-figures",

@@ -83,9 +83,9 @@ class WorkingSet:
         places = _chosen(now, whole.slopes, state.found)  # 1
         part = Restricted(now, places)
         least = _ROUNDING * before.primal
-        if before.relative > tol:
-            least = max(least, _BELOW * tol * before.primal)
         target = max(_SHARE * before.gap, least)
+        if before.relative > tol:
+            target = max(target, _BELOW * tol * before.primal)
         few = part.minimise(whole._replace(slopes=whole.slopes[:, places]), target, least)  # 2
         slopes = np.zeros_like(whole.slopes)
         slopes[:, places] = few.slopes

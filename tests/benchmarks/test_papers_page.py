@@ -8,7 +8,7 @@ import pytest
 from benchmarks import suite
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "papers.md"
-VERDICTS = ("built", "reproduced", "partly", "corrected", "not obtainable", "see ", "nothing to")
+VERDICTS = ("built", "reproduced", "partly", "corrected", "not obtainable", "nothing to")
 
 
 def lines():

@@ -86,6 +86,8 @@ class WorkingSet:
         target = max(_SHARE * before.gap, least)
         if before.relative > tol:
             target = max(target, _BELOW * tol * before.primal)
+            if not isinstance(whole.loss, Hinged):  # else a gap takes more than a small promise
+                least = max(least, _BELOW * tol * before.primal)
         few = part.minimise(whole._replace(slopes=whole.slopes[:, places]), target, least)  # 2
         slopes = np.zeros_like(whole.slopes)
         slopes[:, places] = few.slopes

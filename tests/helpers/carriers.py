@@ -100,7 +100,7 @@ ESTIMATORS = {
     "ramp": Case(_Truncated(loss="ramp")),
     "kernel": Case(_Truncated(kernel="rbf")),
     "three classes": Case(_Truncated(), 3),
-    "few features": Case(_Truncated(penalty="l1")),
+    "few features": Case(TruncatedLogisticRegression(penalty="l1", tol=1e-12)),
     "few rows": Case(TruncatedLogisticRegression(penalty="l1", kernel="rbf", tol=1e-12)),
     "search": Case(TruncatedLogisticRegressionCV(Cs=[0.1, 1.0], zones=(0.5, 1.0), cv=2, tol=1e-14)),
     "search, its threshold moved": Case(

@@ -45,7 +45,7 @@ SLOW = {
         test_models_of_every_kind_come_back_as_they_were
         test_the_list_has_all_that_is_written_and_little_more
     """,
-    "tests/cli/test_whole_folders.py": """
+    "tests/tables/test_whole_folders.py": """
         test_a_kill_at_any_line_leaves_the_old_or_the_new_folder
         test_training_that_is_killed_leaves_the_old_or_the_new_model
         test_what_a_living_run_holds_is_left_alone_and_what_a_dead_one_left_is_not
@@ -72,6 +72,90 @@ SLOW = {
 
 # Tests whose first case takes more than .3 seconds: not in `-m quick`.
 HEAVY = {
+    "tests/training/test_train_walk.py": """
+        test_a_likely_leak_is_named_in_the_first_sentence
+        test_a_limit_is_kept_on_new_rows_by_the_model_that_is_kept
+        test_a_model_of_noise_is_not_to_be_deployed
+        test_a_model_that_is_fitted_alone_is_the_one_that_is_named
+        test_an_array_of_costs_is_in_the_order_of_the_classes
+        test_costs_of_rows_come_from_a_column_that_is_not_learned_from
+        test_later_rows_are_decided_on_by_models_of_earlier_ones
+        test_train_from_python_writes_nothing_and_names_no_flags
+    """,
+    "tests/training/test_segments.py": """
+        test_chance_is_seldom_called_a_difference test_one_threshold_keeps_a_limit_in_every_group
+    """,
+    "tests/training/test_reasons.py": """
+        test_of_thousands_of_columns_only_some_are_looked_at
+    """,
+    "tests/training/test_importance.py": """
+        test_an_ensemble_is_explained_by_source_columns
+        test_work_is_bounded_for_many_rows_and_columns
+    """,
+    "tests/training/test_decision_model.py": """
+        test_costs_that_are_none test_labels_have_the_type_of_the_table
+        test_probabilities_are_in_the_order_of_sorted_labels
+        test_shares_in_the_gray_zone_are_not_all_or_none test_the_code_of_the_documentation_runs
+        test_the_code_on_the_page_runs_as_printed test_undecided_is_a_label_of_the_same_type
+    """,
+    "tests/tables/test_spreadsheets.py": """
+        test_labels_and_kept_columns_are_text_unless_asked_for_as_they_are
+    """,
+    "tests/nn/test_nn.py": """
+        test_a_bound_is_above_and_touches_where_it_was_made test_a_network_learns_costs
+        test_the_package_does_not_import_torch
+    """,
+    "tests/laws/test_found_by_fuzzing.py": """
+        test_a_polynomial_next_to_no_penalty_ends_below_rounding
+        test_exact_choices_are_those_of_all_candidates_at_their_optimum
+        test_growth_ends_where_the_criterion_is_rounding_of_what_it_was
+    """,
+    "tests/laws/test_certificates.py": """
+        test_no_gap_is_silent_and_no_fit_worse_than_a_constant
+    """,
+    "tests/fuzz/test_fuzz_laws.py": """
+        test_a_case_shrinks_to_what_breaks_the_law test_cases_are_plain_values_and_of_every_kind
+    """,
+    "tests/fuzz/test_fuzz_campaign.py": """
+        test_a_seed_draws_the_same_cases_whatever_the_package_is
+        test_crashes_and_hangs_are_findings_that_do_not_end_a_campaign
+    """,
+    "tests/estimators/test_undecided_zone.py": """
+        test_undecided_rows_count_as_errors_in_the_score_and_by_their_cost_in_a_search
+    """,
+    "tests/estimators/test_tails.py": """
+        test_more_classes_have_a_slope_each_and_decide_as_before
+    """,
+    "tests/estimators/test_rate_limit.py": """
+        test_limits_are_broken_no_more_often_than_said test_the_rates_of_a_tree
+    """,
+    "tests/estimators/test_limits_at_a_confidence.py": """
+        test_fits_break_a_limit_no_more_often_than_said
+    """,
+    "tests/estimators/test_gates.py": """
+        test_a_zone_that_pays_is_taken test_folds_may_repeat_rows_and_leave_some_out
+        test_models_come_back_from_a_pickle test_no_scoring_is_what_it_was
+        test_rows_without_a_weight_are_not_there test_several_jobs_change_nothing
+        test_sparse_is_dense test_the_gate_of_zones_by_hand
+        test_what_is_saved_is_told_in_the_unit_of_costs
+        test_without_a_gain_it_is_plain_logistic_regression
+    """,
+    "tests/estimators/test_ensemble_limits.py": """
+        test_a_budget_takes_the_first_members_that_fit test_a_limit_holds_with_its_confidence
+        test_folds_in_time_leave_the_first_rows_to_learn_from test_no_group_is_on_both_sides
+    """,
+    "tests/estimators/test_decision_ensemble.py": """
+        test_all_members_together_are_the_same_each_time
+    """,
+    "tests/decision/test_priors.py": """
+        test_the_end_of_em
+    """,
+    "tests/decision/test_confidence.py": """
+        test_a_precision_holds_where_scores_are_equal test_limits_hold_on_new_rows
+    """,
+    "tests/cli/test_demo.py": """
+        test_the_demo_trains_and_the_line_that_it_prints_decides
+    """,
     "tests/estimators/test_rewards.py": """
         test_a_policy_learnt_from_logs_earns_more_than_they_and_than_a_model_of_rewards
         test_rows_are_handed_over_to_an_expert_where_the_expert_is_good
@@ -101,9 +185,11 @@ HEAVY = {
     "tests/onnx/test_random_models.py": "test_random_models",
     "tests/onnx/test_same_decisions.py": "test_a_precomputed_kernel",
     "tests/training/test_ensemble_files.py": """
-        test_members_share_what_comes_before_them test_coefficients_that_do_not_fit_are_refused
-        test_calibrations_within_calibrations_are_refused test_models_within_models_are_refused
-        test_features_of_a_family_fit_each_other
+        test_calibrations_within_calibrations_are_refused
+        test_coefficients_that_do_not_fit_are_refused test_features_of_a_family_fit_each_other
+        test_members_share_what_comes_before_them
+        test_models_that_cannot_decide_are_refused_on_loading
+        test_models_within_models_are_refused
     """,
     "tests/training/test_model_files.py": """
         test_every_model_comes_back_as_it_was test_models_of_every_kind_come_back_as_they_were
@@ -112,7 +198,7 @@ HEAVY = {
     "tests/training/test_model_notes.py": """
         test_a_note_of_such_fields_is_taken
     """,
-    "tests/cli/test_whole_folders.py": """
+    "tests/tables/test_whole_folders.py": """
         test_a_kill_at_any_line_leaves_the_old_or_the_new_folder
         test_training_that_is_killed_leaves_the_old_or_the_new_model
         test_what_a_living_run_holds_is_left_alone_and_what_a_dead_one_left_is_not
@@ -167,18 +253,22 @@ HEAVY = {
         test_a_full_disk_keeps_earlier_decisions test_a_full_disk_leaves_nothing_behind
         test_a_later_format_is_named test_a_model_of_one_kind_of_table_decides_on_another
         test_a_model_tells_what_it_was_made_of test_an_index_of_pandas_is_no_column
-        test_auto_compares_and_says_so_plainly test_auto_says_what_was_left_out
-        test_columns_may_move_be_empty_or_more test_columns_without_values_are_left_out
-        test_costs_by_label_and_by_matrix_are_the_same test_dates_of_several_zones_have_one_clock
-        test_decisions_are_written_in_the_kind_asked_for
-        test_drop_leaves_columns_out test_every_candidate_decides_by_costs_and_survives_saving
+        test_auto_compares_and_says_so_plainly
+        test_auto_keeps_the_ensemble_and_compares_on_the_same_rows
+        test_auto_says_what_was_left_out test_columns_may_move_be_empty_or_more
+        test_columns_without_values_are_left_out test_costs_by_label_and_by_matrix_are_the_same
+        test_dates_of_several_zones_have_one_clock
+        test_decisions_are_written_in_the_kind_asked_for test_drop_leaves_columns_out
+        test_every_candidate_decides_by_costs_and_survives_saving
         test_every_candidate_keeps_a_limit_on_false_positives
         test_every_candidate_with_three_classes_and_abstention
         test_every_kind_of_table_gives_the_same_features test_files_that_are_no_model
-        test_hostile_names_and_values_are_only_text test_json_is_all_there_is_on_standard_output
+        test_hostile_names_and_values_are_only_text test_hundreds_of_columns
+        test_json_is_all_there_is_on_standard_output
         test_keep_puts_the_tables_own_columns_beside_decisions test_labels_stay_what_they_are
-        test_models_load_in_python_too test_names_of_encoded_categories_may_be_there_already
-        test_nothing_is_overwritten_unasked test_numbers_without_bounds_are_refused
+        test_memory_that_does_not_suffice test_models_load_in_python_too
+        test_names_of_encoded_categories_may_be_there_already test_nothing_is_overwritten_unasked
+        test_numbers_without_bounds_are_refused test_numbers_written_as_text_are_numbers
         test_other_files_in_the_folder_stay test_outputs_that_cannot_be_written
         test_rows_without_a_target_are_left_out_and_said test_tables_that_do_not_fit_the_model
         test_texts_some_of_which_are_numbers_are_the_same_in_every_batch
@@ -187,6 +277,8 @@ HEAVY = {
         test_truths_written_as_text_are_numbers test_typed_columns_that_do_not_fit_the_model
         test_types_that_are_not_trusted_are_not_loaded
         test_under_a_limit_models_are_compared_by_the_positives_they_miss
+        test_what_nobody_thought_of_is_one_line_unless_debugged
+        test_what_there_is_no_work_left_for_is_said
     """,
     "tests/datasets/test_datasets.py": """
         test_a_file_cut_anywhere_is_damaged test_a_flipped_bit_never_yields_other_data
@@ -236,6 +328,7 @@ HEAVY = {
         test_cache_size_of_many_classes test_many_classes_and_rows_without_a_hessian
         test_predictions_by_blocks_are_those_by_row test_predictions_do_not_form_the_kernel_matrix
         test_ramp_of_three_classes test_warm_start_on_as_many_other_rows
+        test_warm_start_where_the_intercept_comes_and_goes
     """,
     "tests/estimators/test_minimax.py": """
         test_dearer_errors_get_the_larger_bound test_labels_may_be_exchanged
@@ -306,7 +399,8 @@ HEAVY = {
         test_a_kernel_may_come_after_another test_a_precomputed_kernel
         test_a_start_that_leads_nowhere_is_given_up
         test_an_interruption_leaves_the_estimator_as_it_was
-        test_callbacks_hear_of_folds_and_may_stop test_every_fit_and_score_is_that_of_a_plain_fit
+        test_callbacks_hear_of_folds_and_may_stop test_callbacks_may_stop_on_the_way_to_the_gate
+        test_every_fit_and_score_is_that_of_a_plain_fit
         test_fits_with_a_start_reach_the_same_optimum test_folds_may_be_masks
         test_kernel_values_are_shared test_labels_of_any_kind
         test_pairs_without_a_score_are_not_chosen test_several_jobs_change_nothing
@@ -319,7 +413,7 @@ HEAVY = {
         test_blocks_tell_how_far_they_are
     """,
     "tests/laws/test_input_kinds.py": """
-        test_sparse_data_for_the_other_solvers
+        test_names_of_the_features test_sparse_data_for_the_other_solvers
     """,
     "tests/laws/test_kernel_gap.py": """
         test_the_optimum_of_many_classes_lies_within_the_gap
@@ -335,7 +429,8 @@ HEAVY = {
         test_balanced_costs_are_the_balanced_error_rate test_calibration_error_of_uniform_bins
         test_cost_curve_of_any_data test_example_costs_generalise_the_matrix
         test_expected_cost_is_the_brute_force_mean
-        test_expected_cost_splits_into_risk_and_coverage test_zero_one_costs_are_the_error_rate
+        test_expected_cost_splits_into_risk_and_coverage
+        test_the_band_holds_the_mean_cost_of_the_population test_zero_one_costs_are_the_error_rate
         test_zone_log_loss_is_criterion_three
     """,
     "tests/numerics/test_designs.py": """
@@ -370,7 +465,7 @@ HEAVY = {
         test_the_bound_lies_above_the_cost_and_touches_it
     """,
     "tests/solvers/test_sparse_ascent.py": """
-        test_penalties test_texts_by_the_estimator_and_by_smoothed_steps
+        test_penalties test_rows_of_any_kind test_texts_by_the_estimator_and_by_smoothed_steps
     """,
     "tests/sources/test_blocks.py": """
         test_tasks_are_given_pieces_of_blocks

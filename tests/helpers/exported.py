@@ -18,6 +18,12 @@ LEAST = 1e-290  # smaller probabilities have fewer digits than others
 
 _logistic = LogisticRegression()
 TWO = {
+    "few features": gz.TruncatedLogisticRegression(penalty="l1"),
+    "few rows": gz.TruncatedLogisticRegression(penalty="l1", kernel="rbf"),
+    "threshold moved": gz.TruncatedLogisticRegressionCV(
+        Cs=2, cv=2, zones=(1.0,), tune_threshold=True, costs={0: 5.0, 1: 1.0}
+    ),
+    "import points that move": gz.ImportVectorMachine(max_import_points=4, move_points=True),
     "linear": gz.TruncatedLogisticRegression(costs={0: 3.0, 1: 1.0}),
     "linear, undecided": gz.TruncatedLogisticRegression(reject_cost=0.1),
     "linear, zone": gz.TruncatedLogisticRegression(zone=(0.05, 0.9), tails="as-fitted"),
@@ -67,6 +73,10 @@ TWO = {
     ),
 }
 SEVERAL = {
+    "minimax": gz.MinimaxProbabilityMachine(random_state=0),
+    "minimax, rbf": gz.MinimaxProbabilityMachine(kernel="rbf", random_state=0),
+    "sparse minimax": gz.SparseMinimaxProbabilityMachine(n_bases=4, random_state=0),
+    "intervals of classes": gz.TruncatedLogisticRegression(zone={0: (0.1, 0.6)}),
     "linear": gz.TruncatedLogisticRegression(),
     "linear, undecided": gz.TruncatedLogisticRegression(reject_cost=0.1),
     "rbf": gz.TruncatedLogisticRegression(
@@ -132,7 +142,8 @@ def assert_same(said, model, X, rounding=0.0):
         assert relative(said["probabilities"], model.predict_proba(X)) <= RELATIVE + rounding
     else:
         scores = model.decision_function(X)
-        away = np.abs(said["scores"][:, 0] - scores) / np.maximum(1.0, np.abs(scores))
+        told = said["scores"] if scores.ndim == 2 else said["scores"][:, 0]
+        away = np.abs(told - scores) / np.maximum(1.0, np.abs(scores))
         assert np.max(away, initial=0.0) <= RELATIVE + rounding
 
 

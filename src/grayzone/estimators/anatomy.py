@@ -79,7 +79,8 @@ class Rule:
 class Bases:
     """Basis functions phi(sum_l gamma_l D_l(x, v)) of a sparse minimax machine.
 
-    ``name`` is "gaussian", "poly", "tanh" or "callable".
+    ``name`` is "gaussian", "poly", "tanh" or "callable"; ``coef`` is (1, bases) for two classes,
+    (K, bases) for more.
     """
 
     name: str
@@ -88,7 +89,7 @@ class Bases:
     centres: Floats
     gammas: Floats
     coef: Floats
-    intercept: float
+    intercept: Floats
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,11 @@ def rule_of(model: Any) -> Rule:
     return Rule(_doubles(model.cost_matrix_), rejection_of(model))
 
 
+def moved_threshold(model: Any) -> float | None:
+    """Return the threshold of a search that has tuned it; None where costs decide."""
+    return float(model.threshold_) if hasattr(model, "threshold_tuning_") else None
+
+
 def policy_cut(model: Any) -> float:
     """Return the log-odds from which on a tight-bound model decides for the positive class."""
     return float(model._cut)
@@ -190,7 +196,7 @@ def limit_of(model: Any) -> Limit:
 def bases_of(model: Any) -> Bases:
     """Return the basis functions of a sparse minimax machine."""
     family = model._fitted_family
-    coef, intercept = _doubles(model.dual_coef_)[0], float(as_numpy(model.intercept_)[0])
+    coef, intercept = _doubles(model.dual_coef_), _doubles(model.intercept_)
     centres, gammas = _doubles(model.bases_), _doubles(model.gammas_)
     return Bases(family.name, family.degree, family.coef0, centres, gammas, coef, intercept)
 

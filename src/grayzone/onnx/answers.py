@@ -36,6 +36,7 @@ from grayzone.estimators.anatomy import (
     bases_of,
     function_of,
     limit_of,
+    moved_threshold,
     policy_cut,
     priors_of,
     rejection_of,
@@ -161,9 +162,20 @@ def _function(model: Any, rows: Rows) -> Answer:
     if tails is not None:
         scores = stretched(scores, n_columns, tails)
     proba = class_probabilities(scores, n_columns)
+    moved = moved_threshold(model)
+    if moved is not None:  # other costs would not move its decisions
+        return _by_moved_threshold(model, proba, moved, scores)
     rule = rule_of(model)
     actions = model.classes_ if rule.reject_costs is None else model.actions_
     return _by_costs(model, proba, rule, actions, scores)
+
+
+def _by_moved_threshold(model: Any, proba: Tensor, threshold: float, scores: Tensor) -> Answer:
+    """Return the answer of a search that has tuned its threshold."""
+    classes = as_numpy(model.classes_)
+    facts = {"threshold": threshold, "zone": [float(p) for p in model.zone_]}
+    decide = by_threshold(proba.column(1), threshold)
+    return Answer(classes, classes, decide, proba, scores, facts)
 
 
 def _by_costs(
@@ -247,7 +259,8 @@ def _bounded(model: Any, scores: Tensor) -> Answer:
         return Decision(action, action)
 
     facts = {"accuracy_bound": float(model.accuracy_bound_)}
-    return Answer(classes, classes, decide, None, scores, facts)
+    rule = decide if len(classes) == 2 else by_argmax(scores, len(classes), len(classes))
+    return Answer(classes, classes, rule, None, scores, facts)
 
 
 # Around other classifiers

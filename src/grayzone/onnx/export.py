@@ -182,7 +182,7 @@ def outputs_of(
         outputs[PROBABILITIES] = proba, kind, ["n", K]
     elif found.scores is not None:
         scores = found.scores if kind == "DOUBLE" else found.scores.cast(kind)
-        outputs[SCORES] = scores, kind, ["n", 1]
+        outputs[SCORES] = scores, kind, ["n", 1 if K == 2 else K]
     if found.may_stay_undecided:
         action = graph.add("Gather", actions, decision.action, axis=0)
         outputs[DECISION] = action, kind_of(actions), ["n"]

@@ -120,13 +120,13 @@ def _summed(X: Tensor, vectors: Array, operator: str) -> Tensor:
 
 
 def basis_scores(X: Tensor, bases: Bases) -> Tensor:
-    """Scores (n, 1) of a sparse minimax machine, as ``sparse_minimax.Family.matrix`` has them."""
+    """Scores (n, 1) or (n, K) of a sparse minimax machine, as ``Family.matrix`` has them."""
     if bases.name == "callable":
         raise NotConvertibleError(
             "A function as basis cannot be exported: a file holds formulas, no code. Use "
             "'gaussian', 'poly' or 'tanh'."
         )
-    if not len(bases.coef):
+    if not bases.coef.shape[1]:
         return X.column(0).upright() * 0.0 + bases.intercept
     centres, gammas = bases.centres, bases.gammas
     if bases.name != "gaussian":
@@ -138,7 +138,7 @@ def basis_scores(X: Tensor, bases: Bases) -> Tensor:
         X, centres = X - middle, centres - middle
         s = 2.0 * (X @ (gammas * centres).T) - (X * X) @ gammas.T
         values = (s - np.sum(gammas * centres**2, axis=1)).applied("Min", 0.0).applied("Exp")
-    return values @ bases.coef[:, None] + bases.intercept
+    return values @ bases.coef.T + bases.intercept
 
 
 def stretched(scores: Tensor, n_columns: int, tails: Tails) -> Tensor:

@@ -79,9 +79,10 @@ def _is_single(inputs: Any) -> bool:
 def _shapes(operator: Any) -> None:
     model = operator.raw_operator
     n_rows = operator.inputs[0].get_first_dimension()
-    n_classes = len(model.classes_) if hasattr(model, "predict_proba") else 1
+    K = len(model.classes_)
+    n_columns = K if hasattr(model, "predict_proba") or K > 2 else 1
     for place, output in enumerate(operator.outputs):
-        output.type.shape = [n_rows, n_classes] if place == 1 else [n_rows]
+        output.type.shape = [n_rows, n_columns] if place == 1 else [n_rows]
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:

@@ -207,7 +207,8 @@ def _filled(kernel: Kernel, some: Array, others: Array) -> Array:
 def _built(kernel: Kernel, X: Array, root: Array, penalty: float) -> Array:
     """Lower triangle of lambda I + D K D; what is above the diagonal is arbitrary."""
     xp, m = array_namespace(root), root.shape[0]
-    B = xp.empty((m, m), dtype=xp.float64, device=device(root))
+    # zeros: the diagonal is added in blocks, and a NaN that lies in fresh memory would warn
+    B = xp.zeros((m, m), dtype=xp.float64, device=device(root))
     right, step = kernel.right(X), max(1, min(_PANEL, _TILE // max(1, m)))
     for a in range(0, m, step):
         b = min(m, a + step)

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.entries import ENTRIES, Entry
 from benchmarks.headline import update_readme
 from benchmarks.report import replace_text
-from benchmarks.suite import ENTRIES, Entry
 
 HERE = Path(__file__).resolve().parent
 FIGURES = HERE / "figures"

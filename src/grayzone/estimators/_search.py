@@ -261,7 +261,11 @@ class Searched:
         score : float
             By default the negative expected cost: greater is better.
         """
-        return scored(scorer_of(self), self, X, y, sample_weight, example_costs)
+        return scored(self._scorer(), self, X, y, sample_weight, example_costs)
+
+    def _scorer(self) -> Scorer:
+        """Return what judges a model on rows."""
+        return scorer_of(self)
 
     def _check_fitted(self) -> None:
         """Check that an estimator has chosen, and has then been fitted to all rows."""

@@ -314,34 +314,9 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
                 f"scoring='gacv' needs losses that are smooth: zone=None; got zone={self.zone!r}."
             )
 
-    def score(
-        self,
-        X: Array,
-        y: Array,
-        sample_weight: Array | None = None,
-        example_costs: Any = None,
-    ) -> float:
-        """Score of the decisions or probabilities, by ``scoring``; with "gacv" as by default.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-        y : array-like of shape (n_samples,)
-            True labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row.
-        example_costs : array-like of shape (n_samples, K, K) or mapping, default=None
-            Costs of each row, for scorers that take them: by default they decide and judge.
-
-        Returns
-        -------
-        score : float
-            By default the negative expected cost: greater is better.
-        """
-        if self._by_formula():
-            return scored(negative_cost, self, X, y, sample_weight, example_costs)
-        return super().score(X, y, sample_weight, example_costs)
+    def _scorer(self) -> Scorer:
+        """Return what judges a model on rows: the formula knows only those that were fitted."""
+        return negative_cost if self._by_formula() else super()._scorer()
 
     @property
     def _centres(self) -> Array:

@@ -64,7 +64,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
         holds no rows out: C has the least generalised approximate cross-validation of the log-loss
         on all of them [2]_, for two classes without a zone, whatever ``cv`` is. For few rows: it
         chooses as well as a third of them held out, not as well as five folds, in a fifth of the
-        time.
+        time. ``score`` then is that of None.
     refit : bool, default=True
         Fit to all rows with the chosen C. Otherwise there is no model to predict with.
     n_jobs : int or None, default=None

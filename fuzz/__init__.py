@@ -1,7 +1,7 @@
 """Random problems, tame and hostile, for every estimator: what breaks a law is a finding.
 
 ``python -m fuzz`` runs a campaign, ``python -m fuzz replay CASE`` one case of it; see
-docs/fuzzing.md.
+docs/project/fuzzing.md.
 """
 
 import os

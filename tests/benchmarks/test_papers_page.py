@@ -1,4 +1,4 @@
-"""docs/papers.md: every line has a verdict, and every benchmark of a paper has a line."""
+"""docs/project/papers.md: every line has a verdict, and every benchmark of a paper has a line."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import suite
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "papers.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "project" / "papers.md"
 VERDICTS = ("built", "reproduced", "partly", "corrected", "not obtainable", "nothing to")
 
 

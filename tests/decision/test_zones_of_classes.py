@@ -1,6 +1,6 @@
 """What a zone of several classes can be: intervals as caps; what else is not convex, or not proper.
 
-The statements of docs/zones_of_classes.md.
+The statements of docs/guide/zones_of_classes.md.
 """
 
 import numpy as np

@@ -1,11 +1,11 @@
-"""The code of docs/policies.md runs, and does what the page says."""
+"""The code of docs/guide/policies.md runs, and does what the page says."""
 
 import re
 from pathlib import Path
 
 import numpy as np
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "policies.md"
 
 
 def test_the_page_runs_and_says_what_comes_out(capsys):

@@ -1,4 +1,4 @@
-"""The recipes of docs/deployment.md run, where the libraries that they name are installed."""
+"""The recipes of docs/guide/deployment.md run, where the libraries that they name are installed."""
 
 import importlib.util
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "deployment.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "deployment.md").read_text()
 BLOCKS = [
     (set(needs.split()), block)
     for needs, block in re.findall(
@@ -45,7 +45,7 @@ def test_recipes(library, tmp_path, monkeypatch, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of other libraries
         for _, block in mine:
-            exec(compile(block, "docs/deployment.md", "exec", dont_inherit=True), names)
+            exec(compile(block, "docs/guide/deployment.md", "exec", dont_inherit=True), names)
 
 
 def test_the_service_has_thirty_lines():

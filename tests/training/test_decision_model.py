@@ -251,7 +251,7 @@ def test_the_code_on_the_page_runs_as_printed(path, writing):
 
 
 def test_the_code_of_the_documentation_runs():
-    pages = Path(__file__).parents[2] / "docs" / "decision_models.md"
+    pages = Path(__file__).parents[2] / "docs" / "guide" / "decision_models.md"
     (code,) = re.findall(r"^```python\n(.*?)^```", pages.read_text(encoding="utf-8"), re.M | re.S)
     names = {}
     exec(code, names)

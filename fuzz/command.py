@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.subject == "fits" and missing():
         print(f"Left out, as their library is not here: {', '.join(missing())}.")
     began = time.monotonic()
+
+    def keep(report: Report) -> None:
+        if options.output is not None:
+            seconds = round(time.monotonic() - began)
+            report.write(options.output, subject=options.subject, seed=options.seed, seconds=seconds)
+
     campaign = Campaign(
         subject=options.subject,
         seed=options.seed,
@@ -46,16 +52,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         jobs=options.jobs,
         size=options.batch,
         limit=options.limit,
-        tell=_Teller(),
+        tell=_Teller(keep),
     )
     report = campaign.run()
     seconds = time.monotonic() - began
     if report.buckets:
         print(report.table())
     print(_summary(options.subject, options.seed, report, seconds))
-    if options.output is not None:
-        facts = {"subject": options.subject, "seed": options.seed, "seconds": round(seconds)}
-        report.write(options.output, **facts)
+    keep(report)
     return int(bool(report.buckets))
 
 
@@ -96,16 +100,17 @@ def _summary(subject: str, seed: int, report: Report, seconds: float) -> str:
 
 
 class _Teller:
-    """Says now and then how a campaign goes, to whoever watches."""
+    """Says now and then how a campaign goes, to whoever watches, and keeps what it has found."""
 
-    def __init__(self) -> None:
-        self._last = time.monotonic()
+    def __init__(self, keep: Callable[[Report], None]) -> None:
+        self._last, self._keep = time.monotonic(), keep
 
     def __call__(self, report: Report) -> None:
         if time.monotonic() - self._last >= _SECONDS_BETWEEN:
             self._last = time.monotonic()
             said = f"{report.tried:,} cases, {len(report.buckets)} kinds of findings"
             print(said, file=sys.stderr, flush=True)
+            self._keep(report)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

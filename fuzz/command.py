@@ -41,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def keep(report: Report) -> None:
         if options.output is not None:
-            seconds = round(time.monotonic() - began)
-            report.write(options.output, subject=options.subject, seed=options.seed, seconds=seconds)
+            facts = {"subject": options.subject, "seed": options.seed}
+            report.write(options.output, **facts, seconds=round(time.monotonic() - began))
 
     campaign = Campaign(
         subject=options.subject,

@@ -78,7 +78,7 @@ def fit_intercept(request):
     return request.param
 
 
-@pytest.fixture(params=["one block", "blocks on two threads"])
+@pytest.fixture(params=["one block", "blocks on two threads", "compiled on two threads"])
 def _work(request, monkeypatch):
     """How the rows are worked through: `_work` is used for its effect only."""
     if request.param == "one block":
@@ -86,7 +86,10 @@ def _work(request, monkeypatch):
         return
     monkeypatch.setattr(designs, "_BLOCK_SIZE", 16 * D)
     monkeypatch.setattr(designs, "_MIN_BLOCK_ROWS", 16)
-    monkeypatch.setattr(designs, "_WORTH_A_THREAD", 0)
+    monkeypatch.setattr(designs, "_WORTH_A_THREAD", 1)
+    monkeypatch.setattr(designs, "_READ_BY_A_THREAD", 1)
+    if request.param.startswith("compiled"):
+        monkeypatch.setattr(designs, "_MANY_ENTRIES", 0)
     with threadpool_limits(2, user_api="blas"):
         yield
 
@@ -207,10 +210,12 @@ def test_single_precision_is_summed_in_double():
         np.testing.assert_allclose(found.inner(np.arange(4), np.arange(4)), square, rtol=1e-15)
 
 
-def test_threads_and_blocks_do_not_change_the_order_of_sums(monkeypatch):
+@pytest.mark.parametrize("many", [0, 10**9], ids=["compiled", "NumPy"])
+def test_threads_and_blocks_do_not_change_the_order_of_sums(monkeypatch, many):
+    monkeypatch.setattr(designs, "_MANY_ENTRIES", many)
     X = np.random.default_rng(7).normal(size=(4000, 6))
     weights = np.random.default_rng(8).uniform(size=(4000, 1))
-    monkeypatch.setattr(designs, "_WORTH_A_THREAD", 0)
+    monkeypatch.setattr(designs, "_WORTH_A_THREAD", 1)
     with threadpool_limits(2, user_api="blas"):
         grams = [as_design(X).gram(weights, weights)[0] for _ in range(5)]
     for other in grams[1:]:

@@ -20,7 +20,7 @@ from grayzone.numerics.threads import split
 Array = Any
 
 WORDS = 8  # of 32 bits: codes of a category
-_WORTH = 1_000_000  # leaves to reach from which on threads are worth it
+_WORTH = 500_000  # leaves to reach for which a thread is worth it
 _BLOCK = 20_000  # rows of a sparse matrix that are dense at a time
 
 
@@ -209,7 +209,8 @@ class TreeSum(ClassifierMixin, BaseEstimator):
         split(
             len(X),
             lambda start, stop: walk_trees(total, *arrays, start, stop),
-            worth=len(X) * (last - first) > _WORTH,
+            threads=len(X) * (last - first) / _WORTH,
+            compiled=True,
         )
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,11 @@ _MIN_BLOCK_ROWS = 128
 MANY_STORED = 50_000
 # Cost of a pair of entries of a sparse row, in multiply-adds of a dense product.
 _PAIR = 4.0
-# Multiply-adds from which the hand-over to a second thread pays.
-_WORTH_A_THREAD = 4_000_000
+# Multiply-adds for which the hand-over to a thread pays, and entries that are read once.
+_WORTH_A_THREAD = 2_000_000
+_READ_BY_A_THREAD = 250_000
+# Entries of X from which a compiled Gram matrix is worth its loading.
+_MANY_ENTRIES = 1_000_000
 
 
 class Design(ABC):
@@ -159,8 +162,8 @@ class DenseDesign(Design):
         d = self.n_features
         slopes = coef[:, :d].T
         if self._whole_products:
-            parts = self._split(lambda a, b: self.X[a:b] @ slopes)
-            out = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            out = np.empty((self.n_rows, slopes.shape[1]))
+            self._split(lambda a, b: np.matmul(self.X[a:b], slopes, out=out[a:b]))
         else:
             out = xp.concat([xp.matmul(_double(self.X[a:b, :]), slopes) for a, b in self.blocks()])
         return out + coef[:, d] if self.fit_intercept else out
@@ -176,7 +179,7 @@ class DenseDesign(Design):
         return self._append_sums(slopes, residual)
 
     def _split(self, work: Callable[[int, int], Array]) -> list[Array]:
-        return split(self.n_rows, work, worth=self.X.size > _WORTH_A_THREAD // 8)
+        return split(self.n_rows, work, threads=self.X.size / _READ_BY_A_THREAD)
 
     def gram(
         self, weights: Array, residual: Array, rows: Array | None = None
@@ -185,15 +188,17 @@ class DenseDesign(Design):
         n, p, m = weights.shape[0], self.n_coef, weights.shape[1]
         # a multinomial Hessian has weights of both signs, a binary one has not
         rooted = m == 1 and is_numpy_array(self.X) and bool(xp.all(weights >= 0))
+        compiled = rooted and self.X.size > _MANY_ENTRIES and self.X.flags.c_contiguous
         if rooted:
-            weights = np.sqrt(weights)
+            weights, residual = np.sqrt(weights), np.ascontiguousarray(residual)
         part = self._gram_rooted if rooted else self._gram_signed
+        part = self._gram_compiled if compiled else part
 
         def work(start: int, stop: int) -> tuple[Array, Array]:
             return part(weights, residual, rows, start, stop)
 
-        worth = is_numpy_array(self.X) and n * p * p * m > _WORTH_A_THREAD
-        grams, pulls = zip(*split(n, work, worth=worth), strict=True)
+        threads = n * p * p * m / _WORTH_A_THREAD if is_numpy_array(self.X) else 1
+        grams, pulls = zip(*split(n, work, threads=threads, compiled=compiled), strict=True)
         return sum(grams), self._append_sums(sum(pulls), residual)
 
     def _gram_signed(
@@ -232,6 +237,16 @@ class DenseDesign(Design):
             total[0] += scaled.T @ scaled
             pulled += residual[a:b].T @ block
         return total, pulled
+
+    def _gram_compiled(
+        self, root: Array, residual: Array, rows: Array | None, start: int, stop: int
+    ) -> tuple[Array, Array]:
+        """The same of many rows, in one piece of compiled code."""
+        from grayzone.numerics.jit_gram import weighted_gram
+
+        part = partial(weighted_gram, intercept=self.fit_intercept, block_rows=self.block_rows)
+        gram, pulled = part(self.X, rows, root[:, 0], residual, start, stop)
+        return gram[None], pulled
 
     def square_sums(self, weights: Array) -> Array:
         xp = array_namespace(weights)
@@ -348,7 +363,9 @@ class SparseDesign(Design):
             add_pairs(indptr, indices, self.X.data, weights, start, stop, total)
             return total
 
-        total = sum(split(self.n_rows, part, worth=m * self.X.nnz > _WORTH_A_THREAD // 8))
+        total = sum(
+            split(self.n_rows, part, threads=m * self.X.nnz / _READ_BY_A_THREAD, compiled=True)
+        )
         return total + np.tril(total, -1).transpose(0, 2, 1)
 
     def _gram_by_rows(self, weights: Array) -> Array:
@@ -365,7 +382,8 @@ class SparseDesign(Design):
                     total += block.T @ scaled
             return total
 
-        total = sum(split(self.n_rows, part, worth=self.n_rows * d * d * m > _WORTH_A_THREAD))
+        threads = self.n_rows * d * d * m / _WORTH_A_THREAD
+        total = sum(split(self.n_rows, part, threads=threads))
         return total.reshape(d, m, d).transpose(1, 0, 2)
 
     def _gram_by_columns(self, weights: Array) -> Array:

@@ -47,8 +47,8 @@ _DEVICE_TILE = 2**27
 # Reach of kernels from which on rounding takes half of the digits of distances: in single precision
 # they are then clipped, in double precision differences are squared instead.
 _CLIPPED_FROM = tuple(float(np.finfo(kind).eps) ** -0.5 for kind in (np.float32, np.float64))
-# Entries from which the hand-over to a second thread pays.
-WORTH_A_THREAD = 100_000
+# Entries for which the hand-over to a thread pays.
+WORTH_A_THREAD = 200_000
 
 
 @dataclass(frozen=True)
@@ -246,8 +246,8 @@ class Kernel:
                     total[a - start : b - start, :] += tile @ coef[c:d, :]
             return total
 
-        worth = n * m > WORTH_A_THREAD and not callable(self.name) and not _is_elsewhere(X)
-        parts = split(n, part, worth=worth)
+        alone = callable(self.name) or _is_elsewhere(X)
+        parts = split(n, part, threads=1 if alone else n * m / WORTH_A_THREAD)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _tile_shape(self, X: Array, m: int) -> tuple[int, int]:

@@ -42,7 +42,7 @@ def mapped(function: Callable[..., Array], width: int, *columns: Array) -> Array
         for rows in _pieces(start, stop):
             values[rows] = function(*(column[rows] for column in columns))
 
-    split(n, work, worth=n > 2 * PIECE)
+    split(n, work, threads=n / PIECE)
     return values
 
 
@@ -57,7 +57,7 @@ def summed(function: Callable[..., Array], *columns: Array) -> Array:
         pieces = (function(*(column[rows] for column in columns)) for rows in _pieces(start, stop))
         return float(sum(float(np.sum(values)) for values in pieces))
 
-    return sum(split(n, work, worth=n > 2 * PIECE))
+    return sum(split(n, work, threads=n / PIECE))
 
 
 def _pieces(start: int, stop: int) -> Iterator[slice]:

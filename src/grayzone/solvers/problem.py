@@ -94,7 +94,7 @@ class Problem:
 
         n, here = self.weight.shape[0], is_numpy_array(self.weight)
         piece = _PIECE if here else max(1, n)
-        return sum(split(n, work, worth=here and n > 2 * _PIECE))
+        return sum(split(n, work, threads=n / _PIECE if here else 1))
 
     def gradient(self, scores: Array, a: Array) -> Array:
         """Gradient (Q, p) in the coefficients of sum(w a u); the penalty is not in it."""

@@ -88,9 +88,9 @@ class KernelColumns:
 
     def _split(self, rows: Rows, work: Callable[[int, int], Any]) -> list[Any]:
         """Work through the rows, on all threads of this process where that pays."""
-        worth = is_numpy_array(rows.weight) and not callable(self.kernel.name)
-        worth = worth and rows.n_rows * self.n_points > WORTH_A_THREAD
-        return split(rows.n_rows, work, worth=worth)
+        here = is_numpy_array(rows.weight) and not callable(self.kernel.name)
+        threads = rows.n_rows * self.n_points / WORTH_A_THREAD if here else 1
+        return split(rows.n_rows, work, threads=threads)
 
     def values(self, rows: Rows) -> Array:
         """Return all values (n, m), in double precision, one column after the other."""

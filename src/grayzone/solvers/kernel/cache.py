@@ -64,16 +64,16 @@ class KernelRows:
         self._keep(rows)
         q = rows.size
         out = np.empty((q, q), dtype=self.dtype)
-        slots = self._slot[rows]
+        slots, threads = self._slot[rows], q * q / (WORTH_A_THREAD // 4)
         if not self._cheap and np.all(slots >= 0):
-            split(q, lambda a, b: jit.gather(out, self._rows, slots, rows, a, b), worth=q > 128)
+            split(q, lambda a, b: jit.gather(out, self._rows, slots, rows, a, b), threads=threads)
         else:
             right = self._right[rows]
 
             def part(a: int, b: int) -> None:
                 self.kernel.between(self._left_of(rows[a:b]), right, out=out[a:b])
 
-            split(q, part, worth=self._cheap and q > 128)
+            split(q, part, threads=threads if self._cheap else 1)
         return out
 
     def _keep(self, rows: Array) -> None:
@@ -98,8 +98,7 @@ class KernelRows:
                     tile = out[r : r + TILE_ROWS, c:d]
                     self.kernel.between(left[r : r + TILE_ROWS], right, out=tile)
 
-        threads = not callable(self.kernel.name) and q * m > WORTH_A_THREAD
-        split(m, part, worth=threads)
+        split(m, part, threads=1 if callable(self.kernel.name) else q * m / WORTH_A_THREAD)
 
     def subtract(self, values: Array, rows: Array, coef: Array) -> None:
         """Take the sum of coef times these rows from the values (m,), in place."""
@@ -112,7 +111,7 @@ class KernelRows:
             def add(a: int, b: int) -> None:
                 jit.add_rows(values, self._rows, where, how_much, a, b)
 
-            split(m, add, worth=where.size * m > 4 * WORTH_A_THREAD)
+            split(m, add, threads=where.size * m / (4 * WORTH_A_THREAD), compiled=True)
         if not np.all(kept):
             self._subtract_computed(values, rows[~kept], coef[~kept])
 
@@ -126,7 +125,8 @@ class KernelRows:
                 left = self._left_of(slice(a, b))
                 values[a:b] -= self.kernel.between(left, right, out=tile[: b - a]) @ coef
 
-        split(self.members.size, part, worth=not callable(self.kernel.name))
+        m, q = self.members.size, rows.size
+        split(m, part, threads=1 if callable(self.kernel.name) else q * m / WORTH_A_THREAD)
 
     def narrow(self, keep: Array) -> None:
         """Leave only these members, in place; room that comes free is used for more rows."""

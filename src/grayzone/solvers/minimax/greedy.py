@@ -169,8 +169,9 @@ class Greedy:
         def part(start: int, stop: int) -> list[_Basis]:
             return [self._improved(int(row)) for row in chosen[start:stop]]
 
-        threads = self._entries() > _WORTH_A_THREAD and self.family.name != "callable"
-        found = [basis for part in split(chosen.size, part, worth=threads) for basis in part]
+        many = self._entries() > _WORTH_A_THREAD and self.family.name != "callable"
+        threads = chosen.size if many else 1
+        found = [basis for part in split(chosen.size, part, threads=threads) for basis in part]
         return min(found, key=lambda basis: basis.plane.m_at(self.ratio))
 
     def _entries(self) -> int:

@@ -1,0 +1,121 @@
+"""Weighted Gram matrices of many dense rows, compiled: one call a thread, no lock between blocks.
+
+NumPy would take the interpreter's lock several times a block, for which sixteen threads queue; and
+it mirrors every product, where one mirror at the end does. The product itself is SciPy's ``dsyrk``.
+Nothing imports this module until many rows are fitted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import binding
+from numba import njit, types
+from numba.extending import get_cython_function_address
+
+Array = Any
+
+# By name, not by address: what is compiled can then be kept on disk.
+binding.add_symbol(
+    "grayzone_dsyrk", get_cython_function_address("scipy.linalg.cython_blas", "dsyrk")
+)
+_dsyrk: Any = types.ExternalFunction("grayzone_dsyrk", types.void(*[types.voidptr] * 10))
+
+_ALL = np.empty(0, dtype=np.intp)
+_DOUBLES = 8  # in a line of the cache: rows of the buffer begin with one
+
+
+@njit(cache=True, nogil=True)
+def _summed(
+    X: Array,
+    rows: Array,
+    root: Array,
+    residual: Array,
+    start: int,
+    stop: int,
+    intercept: bool,
+    block: Array,
+    total: Array,
+    pulled: Array,
+) -> None:
+    """Set ``total``, which is zero, and ``pulled`` to the sums of the rows start to stop."""
+    d, (step, width) = X.shape[1], block.shape
+    letters = np.array([ord("L"), ord("N")], dtype=np.uint8)
+    sizes = np.array([width, 0], dtype=np.int32)
+    one = np.ones(1)
+    for a in range(start, stop, step):
+        b = min(stop, a + step)
+        for k in range(a, b):
+            x = X[rows[k]] if rows.size else X[k]
+            scaled, r = block[k - a], root[k]
+            for j in range(d):
+                scaled[j] = r * x[j]
+            scaled[d:] = 0.0
+            if intercept:
+                scaled[d] = r
+            for q in range(residual.shape[1]):
+                g, into = residual[k, q], pulled[q]
+                for j in range(d):
+                    into[j] += g * x[j]
+        sizes[1] = b - a
+        # in Fortran's eyes: total += block block', the triangle that is the upper one here
+        _dsyrk(
+            letters[:1].ctypes,
+            letters[1:].ctypes,
+            sizes[:1].ctypes,
+            sizes[1:].ctypes,
+            one.ctypes,
+            block.ctypes,
+            sizes[:1].ctypes,
+            one.ctypes,
+            total.ctypes,
+            sizes[:1].ctypes,
+        )
+    for i in range(width):
+        for j in range(i):
+            total[i, j] = total[j, i]
+
+
+def weighted_gram(
+    X: Array,
+    rows: Array | None,
+    root: Array,
+    residual: Array,
+    start: int,
+    stop: int,
+    *,
+    intercept: bool,
+    block_rows: int,
+) -> tuple[Array, Array]:
+    """Return the Gram matrix (p, p) of rows times ``root``, and their product with ``residual``.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, d)
+        C-contiguous, in single or double precision; sums are in double.
+    rows : ndarray of int or None
+        Which rows; None is all of them.
+    root : ndarray of shape (n,)
+        What each of the n rows is multiplied by.
+    residual : ndarray of shape (n, Q)
+        Factors of the sums of rows.
+    start, stop : int
+        The part of the n rows that is summed.
+    intercept : bool
+        Whether p is d + 1: a last column of ones.
+    block_rows : int
+        Rows whose scaled copy stays in the cache.
+
+    Returns
+    -------
+    gram : ndarray of shape (p, p)
+    pulled : ndarray of shape (Q, d)
+    """
+    p = X.shape[1] + int(intercept)
+    width = -(-p // _DOUBLES) * _DOUBLES
+    block = np.empty((min(block_rows, max(1, stop - start)), width))
+    total, pulled = np.zeros((width, width)), np.zeros((residual.shape[1], X.shape[1]))
+    chosen = _ALL if rows is None else rows
+    _summed(X, chosen, root, residual, start, stop, intercept, block, total, pulled)
+    return total[:p, :p], pulled

@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from grayzone.numerics.linalg import descend, factorise
+from grayzone.numerics.linalg import descend
 from grayzone.numerics.losses import sigmoid
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.problem import Problem
+from grayzone.solvers.truncated.systems import Systems
 
 Array = Any
 
@@ -86,8 +87,8 @@ class _Direction(NamedTuple):
 class _Newton:
     """The linear system at an iterate: factorised once, solved for several right-hand sides."""
 
-    def __init__(self, problem: Problem, model: Quadratic, at: _Iterate) -> None:
-        xp = array_namespace(at.u)
+    def __init__(self, systems: Systems, model: Quadratic, at: _Iterate) -> None:
+        xp, problem = array_namespace(at.u), systems.problem
         self.problem, self.at = problem, at
         e = xp.exp(-xp.abs(at.xi))
         rise = problem.weight * xp.where(at.xi >= 0, 1.0, e) / (1.0 + e)
@@ -98,10 +99,9 @@ class _Newton:
         self.r_p = at.xi - at.u - at.p
         self.r_q = at.xi - problem.loss.floor - at.q
         omega = self.A * (bend + self.B) / self.S
-        H, pulled = problem.second_order(at.scores, omega, at.alpha, at.alpha)
+        self.solve, pulled = systems.at(at.scores, omega, at.alpha, at.alpha)
         bent = xp.reshape(model.hessian @ xp.reshape(at.change, (-1,)), at.change.shape)
         self.r_z = model.gradient + bent + pulled
-        self.solve = factorise(model.hessian + H)
 
     def residual(self) -> float:
         """What is not yet stationary, in units of the objective: primal decrease and dual gap."""
@@ -251,10 +251,11 @@ def interior_point(
     else:
         scores = scores + problem.design.scores(start)
     at = _start(problem, start, scores, tau, guess)
+    systems = Systems(problem, model.hessian)
     best, least, since, short = float("inf"), float("inf"), 0, 0
     for n_iter in range(1, max_iter + 1):
         comp = at.complementarity()
-        newton = _Newton(problem, model, at)
+        newton = _Newton(systems, model, at)
         residual = newton.residual()
         left = comp + residual
         if progress is not None:
@@ -325,14 +326,14 @@ def smooth_newton(
         value = xp.sum(z * (model.gradient + 0.5 * curved))
         return float(value + xp.sum(w * loss.value(margins.margin(now)))), curved
 
+    systems = Systems(problem, model.hessian)
     value, curved = at(change, scores)
     for n_iter in range(1, max_iter + 1):
         u = margins.margin(scores)
         slope = loss.slope(u)
-        H, pulled = problem.second_order(scores, w * loss.curvature(u), w * slope, w * slope)
+        solve, pulled = systems.at(scores, w * loss.curvature(u), w * slope, w * slope)
         gradient = model.gradient + curved + pulled
-        solved = factorise(model.hessian + H)(xp.reshape(gradient, (-1,)))
-        step = xp.reshape(-solved, change.shape)
+        step = xp.reshape(-solve(xp.reshape(gradient, (-1,))), change.shape)
         promised = -float(xp.sum(gradient * step))
         moved = problem.design.scores(step)
         if promised <= tol:

@@ -54,7 +54,9 @@ for name, model in models.items():
     cost = np.where(model.predict(grid[:, None]) == 1, 1 - p, 3 * p).mean()
     share = model.support_.size / len(y)
     print(f"{name:30s} error in the zone {error:.3f}, cost {cost:.4f}, {share:.0%} of rows matter")
-print(f"{'the truth itself':30s} error in the zone 0.000, cost {np.minimum(1 - p, 3 * p).mean():.4f}")
+print(
+    f"{'the truth itself':30s} error in the zone 0.000, cost {np.minimum(1 - p, 3 * p).mean():.4f}"
+)
 
 # %%
 # Inside the shaded zone the second model follows the truth: rows far to the right are positive, it

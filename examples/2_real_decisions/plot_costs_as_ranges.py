@@ -72,9 +72,7 @@ fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 for (name, curve), style in zip(curves.items(), ["-", "--"], strict=True):
     left.plot(curve.thresholds, curve.mean_cost, style, drawstyle="steps-pre", label=name)
     here = (curve.thresholds >= low) & (curve.thresholds <= high)
-    right.plot(
-        curve.thresholds[here], curve.regret[here], style, drawstyle="steps-pre", label=name
-    )
+    right.plot(curve.thresholds[here], curve.regret[here], style, drawstyle="steps-pre", label=name)
 for ax in (left, right):
     ax.axvspan(low, high, color="0.9", zorder=0, label="range of thresholds")
     ax.axvline(model.threshold_, color="0.4", lw=1, ls=":", label="threshold that decides")

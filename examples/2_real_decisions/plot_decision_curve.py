@@ -48,9 +48,10 @@ for t in (0.05, 0.2, 0.5):
 # The curves
 # ----------
 #
-# Both models do better than biopsies for all and for none over nearly all thresholds. Whether thirty
-# measurements are worth their harm depends on the threshold: not for those who would take a biopsy
-# at a low probability, where two measurements do as well, but for those who want to be rather sure.
+# Both models do better than biopsies for all and for none over nearly all thresholds. Whether
+# thirty measurements are worth their harm depends on the threshold: not for those who would take a
+# biopsy at a low probability, where two measurements do as well, but for those who want to be
+# rather sure.
 
 fig, ax = plt.subplots(figsize=(6.8, 4.4), layout="constrained")
 NetBenefitDisplay.from_predictions(y, cheap, name="two measurements", ax=ax, color="C0")

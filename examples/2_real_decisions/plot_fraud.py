@@ -45,10 +45,10 @@ print(f"{y_new.mean():.1%} of the payments are frauds")
 # One model, two rules; and a model that knows the stakes
 # -------------------------------------------------------
 #
-# Any classifier can decide by the costs of rows, inside
-# :class:`~grayzone.BayesDecisionClassifier`. Estimators of grayzone can also *learn* by them: given
-# to ``fit``, a row's threshold gives it its own zone, and its loss weighs as much as its stake. (The
-# zone is wide, ``zone=2.0``, because next month will bring amounts that this one has not seen.)
+# Any classifier can decide by the costs of rows, inside :class:`~grayzone.BayesDecisionClassifier`.
+# Estimators of grayzone can also *learn* by them: given to ``fit``, a row's threshold gives it its
+# own zone, and its loss weighs as much as its stake. (The zone is wide, ``zone=2.0``, because next
+# month will bring amounts that this one has not seen.)
 
 plain = make_pipeline(StandardScaler(), TruncatedLogisticRegression(zone=None))
 one = BayesDecisionClassifier(plain, costs={0: 10.0, 1: float(amount.mean())}).fit(X, y)
@@ -69,7 +69,9 @@ paid = {
     for name, decided in decisions.items()
 }
 for name, cost in paid.items():
-    print(f"{' '.join(name.split()):36s} {cost:.3f} a payment, {decisions[name].mean():.1%} stopped")
+    print(
+        f"{' '.join(name.split()):36s} {cost:.3f} a payment, {decisions[name].mean():.1%} stopped"
+    )
 
 # %%
 # What is stopped

@@ -2,9 +2,9 @@
 Inspection: a limit on false alarms that holds
 ==============================================
 
-A camera looks at parts on a line. Each false alarm stops it, and the plant has agreed to at most 2 %
-of good parts. Who puts the threshold where 2 % of the good *training* parts are above it breaks that
-promise more often than not. :class:`~grayzone.RateLimitClassifier` keeps it with a stated
+A camera looks at parts on a line. Each false alarm stops it, and the plant has agreed to at most 2
+% of good parts. Who puts the threshold where 2 % of the good *training* parts are above it breaks
+that promise more often than not. :class:`~grayzone.RateLimitClassifier` keeps it with a stated
 confidence, and this page counts how often it does.
 """
 

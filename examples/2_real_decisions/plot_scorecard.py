@@ -11,8 +11,8 @@ exactly as the model does.
 # A small model
 # -------------
 #
-# Few columns make a card that fits on a page: an l1 penalty chooses them. Missing a malignant tumour
-# costs 5, a false alarm 1.
+# Few columns make a card that fits on a page: an l1 penalty chooses them. Missing a malignant
+# tumour costs 5, a false alarm 1.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,7 +47,9 @@ print(f"{used.sum()} of {X.shape[1]} columns are used:", ", ".join(X.columns[use
 
 card = scorecard(model, points_per_doubling=20)
 lines = pd.DataFrame(card.rows())
-lines[lines["points_per_unit"] != 0].dropna(subset="points")[["column", "points", "points_per_unit"]]
+lines[lines["points_per_unit"] != 0].dropna(subset="points")[
+    ["column", "points", "points_per_unit"]
+]
 
 # %%
 print("malignant from", round(card.cuts[0], 1), "points on")
@@ -62,8 +64,9 @@ print(*card.to_sql("samples").splitlines()[:9], sep="\n")
 # Three patients
 # --------------
 #
-# What each column adds to the points, compared with a typical patient, is the reason for a decision.
-# The dashed line is how many points above the typical patient a tumour counts as malignant.
+# What each column adds to the points, compared with a typical patient, is the reason for a
+# decision. The dashed line is how many points above the typical patient a tumour counts as
+# malignant.
 
 per_unit = {
     line["column"]: line["points_per_unit"] for line in card.rows() if line["points_per_unit"]
@@ -78,7 +81,7 @@ patients = {
 }
 start = card.points(typical.to_frame().T)[0]
 fig, ax = plt.subplots(figsize=(7.6, 3.8), layout="constrained")
-for place, (name, row) in enumerate(patients.items()):
+for place, row in enumerate(patients.values()):
     right = left = 0.0
     for number, (column, slope) in enumerate(per_unit.items()):
         added = slope * (X_test[column].iloc[row] - typical[column])

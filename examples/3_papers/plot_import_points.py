@@ -2,10 +2,10 @@
 Import points on the mixture
 ============================
 
-A support vector machine keeps every row near its border. Zhu & Hastie (2002) keep only the rows that
-lower the loss of kernel logistic regression most, one after the other, until the next one brings
-nothing. Their Figure 2 shows both on the mixture of *The Elements of Statistical Learning*; this
-page draws it again, on a mixture by the same recipe.
+A support vector machine keeps every row near its border. Zhu & Hastie (2002) keep only the rows
+that lower the loss of kernel logistic regression most, one after the other, until the next one
+brings nothing. Their Figure 2 shows both on the mixture of *The Elements of Statistical Learning*;
+this page draws it again, on a mixture by the same recipe.
 """
 
 # %%
@@ -52,11 +52,13 @@ print(f"{'Bayes rule':28s}             test error {np.mean(truth.argmax(axis=1) 
 # --------------
 #
 # Import points (circled) spread over the data, as the function has to be described everywhere;
-# support vectors crowd along the border.
+# support vectors crowd along the border. All borders follow the true one where rows are, and none
+# of them where there are none.
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 5.0), layout="constrained", sharey=True)
 DecisionRegionDisplay.from_estimator(few, X, y, reference=true_probability, ax=axes[0])
 axes[0].set(title=f"import vectors: {few.import_points_.size} of {len(y)} rows")
+axes[0].get_legend().set_loc("upper left")
 for label, marker, color in [(0, "o", "C0"), (1, "^", "C1")]:
     axes[1].plot(*X[y == label].T, marker, ms=4, color=color, label=f"class {label}")
 axes[1].plot(

@@ -2,10 +2,10 @@
 One model for each point of a ROC curve
 =======================================
 
-A ROC curve is usually one model with a moving threshold. Le Roux (2017, §4.1) trains a model for each
-point: for each asymmetry of costs, or for each limit on the false positive rate. Where a line is too
-simple the line that is best for few false alarms is not the one that is best for few misses, and
-moving a threshold only shifts a line.
+A ROC curve is usually one model with a moving threshold. Le Roux (2017, §4.1) trains a model for
+each point: for each asymmetry of costs, or for each limit on the false positive rate. Where a line
+is too simple the line that is best for few false alarms is not the one that is best for few misses,
+and moving a threshold only shifts a line.
 """
 
 # %%
@@ -62,7 +62,9 @@ points = np.array(points)
 
 fig, ax = plt.subplots(figsize=(5.8, 5.2), layout="constrained")
 ax.plot(fpr, tpr, color="0.5", lw=2, label="logistic regression, thresholds")
-ax.plot(by_costs.fpr, by_costs.tpr, "o", color="C0", label="ten bounds, a model for each cost ratio")
+ax.plot(
+    by_costs.fpr, by_costs.tpr, "o", color="C0", label="ten bounds, a model for each cost ratio"
+)
 ax.plot(*points.T, "^", color="C1", label="ten bounds, a model for each limit")
 ax.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
 ax.legend(loc="lower right", fontsize="small")

@@ -51,12 +51,12 @@ for name, seed in {"first mixture": 0, "second mixture": 1}.items():
 # Estimated against true
 # ----------------------
 #
-# Errors of probabilities are counted where the true one is inside the zone. On the first mixture the
-# full likelihood is too sure there: the classes are far apart in most places, the fit bends to
+# Errors of probabilities are counted where the true one is inside the zone. On the first mixture
+# the full likelihood is too sure there: the classes are far apart in most places, the fit bends to
 # these, and the middle suffers. The zone mends that. On the second the classes overlap everywhere,
-# the full likelihood fits well, and the zone is somewhat worse: it is flatter than the line, as rows
-# beyond pull it towards its ends. Both times it needs a fraction of the rows, and error rates are
-# nearly the same.
+# the full likelihood fits well, and the zone is somewhat worse: it is flatter than the line, as
+# rows beyond pull it towards its ends. Both times it needs a fraction of the rows, and error rates
+# are nearly the same.
 #
 # Beyond the zone the estimates stay near its ends. (``tails="as-fitted"`` leaves it at that; by
 # default log-odds there get a slope from the data.)

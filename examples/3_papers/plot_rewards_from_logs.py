@@ -3,9 +3,9 @@ Learning what to do from logs
 =============================
 
 Costs are not always known in advance. A shop has logs: which offer a customer got, with which
-probability it was chosen, and whether it was taken. What the other offers would have earned is not in
-there. From such logs a policy can be learnt all the same (Le Roux, 2017, §4.3), and compared with a
-model of rewards.
+probability it was chosen, and whether it was taken. What the other offers would have earned is not
+in there. From such logs a policy can be learnt all the same (Le Roux, 2017, §4.3), and compared
+with a model of rewards.
 """
 
 # %%
@@ -57,8 +57,8 @@ print(f"the best offers would earn {worth_new.max(axis=1).mean():.3f}")
 # Two ways to learn
 # -----------------
 #
-# A model of rewards fits, for each offer, how likely it is taken, to those who got it; the best guess
-# is offered. A policy maximises the reward itself, weighed by inverse propensities
+# A model of rewards fits, for each offer, how likely it is taken, to those who got it; the best
+# guess is offered. A policy maximises the reward itself, weighed by inverse propensities
 # (``rewards_from_logs``), and needs no model of rewards. Three logs of each size.
 
 
@@ -98,10 +98,10 @@ for name, values in ways.items():
 # What the figure shows
 # ---------------------
 #
-# Ten bounds earn most at every size, and come near the best possible. The model of rewards is wrong,
-# as rewards are no logistic function of the features, and more rows do not mend that. A policy with
-# one bound needs many rows to get past it: inverse propensities are noisy, and its loss cares too
-# much for rows that it cannot please.
+# Ten bounds earn most at every size, and come near the best possible. The model of rewards is
+# wrong, as rewards are no logistic function of the features, and more rows do not mend that. A
+# policy with one bound needs many rows to get past it: inverse propensities are noisy, and its loss
+# cares too much for rows that it cannot please.
 
 fig, ax = plt.subplots(figsize=(6.6, 4.2), layout="constrained")
 for (name, values), style, color in zip(

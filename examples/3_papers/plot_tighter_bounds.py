@@ -13,9 +13,10 @@ what they do to a line that cannot fit all of its data.
 # ---------------------
 #
 # The expected error of a decision drawn with probability p for the right class is 1 - p. As
-# :math:`-\\log p` is convex, :math:`1 - p \\le 1 - \\nu\\,(1 + \\log(p / \\nu))` for every :math:`\\nu`,
-# with equality at :math:`p = \\nu`. Bound one has :math:`\\nu = 1/2` for all rows: that is the
-# log-loss, shifted and scaled. The next one has :math:`\\nu` where the last solution has put each row.
+# :math:`-\log p` is convex, :math:`1 - p \le 1 - \nu\,(1 + \log(p / \nu))` for every :math:`\nu`,
+# with equality at :math:`p = \nu`. Bound one has :math:`\nu = 1/2` for all rows: that is the
+# log-loss, shifted and scaled. The next one has :math:`\nu` where the last solution has put each
+# row.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,7 +35,7 @@ ax.legend()
 plt.show()
 
 # %%
-# Rows that are far on the wrong side have a small :math:`\\nu`, and with it a flat bound: they lose
+# Rows that are far on the wrong side have a small :math:`\nu`, and with it a flat bound: they lose
 # their pull.
 #
 # A line with outliers
@@ -58,9 +59,9 @@ for T, model in models.items():
     print(f"{T:2d} bounds: error on new rows {1 - model.score(X_new, y_new):.3f}")
 
 # %%
-# The expected error falls with every bound, as it is proven to. For some bounds little happens; then
-# the third cluster is given up, all at once, and the line separates the other two. Whether that is
-# what one wants is another question: it is what the number of errors asks for.
+# The expected error falls with every bound, as it is proven to. For some bounds little happens;
+# then the third cluster is given up, all at once, and the line separates the other two. Whether
+# that is what one wants is another question: it is what the number of errors asks for.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), layout="constrained")
 path = models[20].expected_error_path_ / len(y)
@@ -79,7 +80,9 @@ for label, marker, color in [(0, "o", "C0"), (1, "^", "C1")]:
 heights = np.array([-4.0, 6.0])
 for T, style in [(1, ":"), (3, "--"), (20, "-")]:
     (a, b), c = models[T].coef_[0], models[T].intercept_[0]
-    right.plot(-(c + b * heights) / a, heights, style, color="black", label=f"{T} bound{'s' * (T > 1)}")
+    right.plot(
+        -(c + b * heights) / a, heights, style, color="black", label=f"{T} bound{'s' * (T > 1)}"
+    )
 right.set(xlabel="first feature", ylabel="second feature", xlim=(-10, 5), ylim=(-4, 6))
 right.legend(loc="lower left", fontsize="small")
 plt.show()

@@ -3,9 +3,9 @@ Three solvers, one optimum
 ==========================
 
 The truncated likelihood has a kink, at which an optimum pins rows: Newton's method alone does not
-get there. Hérault & Grandvalet (2007) give two ways, an active set in the dual and a smoothed Newton
-method in the primal; the usual solver of grayzone is a third. This page follows all three to the
-same optimum, by their duality gaps.
+get there. Hérault & Grandvalet (2007) give two ways, an active set in the dual and a smoothed
+Newton method in the primal; the usual solver of grayzone is a third. This page follows all three to
+the same optimum, by their duality gaps.
 """
 
 # %%

@@ -3,17 +3,17 @@ Choosing C without holding rows out: GACV
 =========================================
 
 Where rows are few, a validation set is a luxury. *Generalised approximate cross-validation*
-estimates the leave-one-out loss from one fit to all rows. Import vector machines can choose C by it.
-Does it choose as well as held-out rows?
+estimates the leave-one-out loss from one fit to all rows. Import vector machines can choose C by
+it. Does it choose as well as held-out rows?
 """
 
 # %%
 # Two criteria, and the truth
 # ---------------------------
 #
-# Four samples of 120 rows from a mixture that is known. For each, GACV on all rows, and the log-loss
-# of a third of the rows, held out; and what neither can see: the expected log-loss under the truth of
-# a model with that C fitted to all rows.
+# Four samples of 120 rows from a mixture that is known. For each, GACV on all rows, and the
+# log-loss of a third of the rows, held out; and what neither can see: the expected log-loss under
+# the truth of a model with that C fitted to all rows.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -52,6 +52,11 @@ for seed in range(4):
 # %%
 # What the figure shows
 # ---------------------
+#
+# Rings mark the minima. GACV follows the truth where C is small and rises far too steeply where it
+# is large: it exaggerates, but on the safe side, and its minimum is near the best C in all four
+# samples. Forty held-out rows are noisy: twice their minimum is at a C that is much too large. That
+# is what these four samples show; five folds choose better than either, in several times the time.
 
 fig, axes = plt.subplots(2, 2, figsize=(9.6, 6.4), layout="constrained", sharex=True, sharey=True)
 for number, (ax, values) in enumerate(zip(axes.flat, curves, strict=True)):

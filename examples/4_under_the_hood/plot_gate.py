@@ -12,8 +12,8 @@ those by 1.5 standard errors, row by row.
 # Two data sets
 # -------------
 #
-# In the first the log-odds are linear: a zone has nothing to mend. The second has four clusters, which
-# no line separates, and the line that is best on the whole is not the one that is best where
+# In the first the log-odds are linear: a zone has nothing to mend. The second has four clusters,
+# which no line separates, and the line that is best on the whole is not the one that is best where
 # decisions are made. Missing a positive costs 2.
 
 import matplotlib.pyplot as plt
@@ -44,7 +44,7 @@ for name, (X, y) in tables.items():
 #
 # On the left C for plain logistic regression, by the log-loss of held-out rows; bars are standard
 # errors over the folds. On the right the gate: on linear data the cheapest of a dozen zones saves
-# less than chance would, and plain logistic regression is kept. On the clusters it saves far more
+# less than it has to, and plain logistic regression is kept. On the clusters it saves far more
 # than it has to, and is taken.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), layout="constrained")

@@ -63,15 +63,17 @@ print("test rows:", len(y_test))
 fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), layout="constrained")
 heavy = np.argsort(-np.abs(plain).max(axis=0))[:4]
 left.semilogx(Cs, np.delete(plain, heavy, axis=1), color="0.8", lw=1)
-for number, style in zip(heavy, ["-", "--", "-.", ":"], strict=True):
-    left.semilogx(Cs, plain[:, number], style, lw=2, label=data.feature_names[number])
+for number, style, color in zip(
+    heavy, ["-", "--", "-.", ":"], ["C0", "C1", "black", "0.4"], strict=True
+):
+    left.semilogx(Cs, plain[:, number], style, color=color, lw=2, label=data.feature_names[number])
 left.set(xlabel="C", ylabel="coefficient (features standardised)", title="no zone")
 left.legend(fontsize="small", loc="upper left")
 for coefs, paid, style, color, label in [
-    (plain, plain_cost, "o-", "C0", "no zone"),
-    (zoned, zoned_cost, "s--", "C1", "zone 1.0"),
+    (plain, plain_cost, "o", "C0", "no zone"),
+    (zoned, zoned_cost, "D", "C1", "zone 1.0"),
 ]:
-    right.plot((coefs != 0).sum(axis=1), paid, style, ms=4, color=color, label=label)
-right.set(xlabel="features used", ylabel="mean cost on test rows", ylim=(0, None))
+    right.plot((coefs != 0).sum(axis=1), paid, style, color=color, mfc="none", label=label)
+right.set(xlabel="features used", ylabel="mean cost on test rows (false alarms)", ylim=(0, None))
 right.legend()
 plt.show()

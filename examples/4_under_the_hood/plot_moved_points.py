@@ -3,8 +3,8 @@ Import points that may move
 ===========================
 
 Import vectors are training rows. But nothing says that the best places for a few kernel functions
-are rows: with ``move_points=True`` the chosen points go downhill to where the loss is less. Fewer of
-them then do, for a longer fit.
+are rows: with ``move_points=True`` the chosen points go downhill to where the loss is less. Fewer
+of them then do, for a longer fit.
 """
 
 # %%
@@ -43,7 +43,9 @@ for number in numbers:
         results.append((model.objective_, log_loss_of(model)))
 full = TruncatedLogisticRegression(kernel="rbf", gamma=1.0, C=3.0, zone=None).fit(X, y)
 for number, still, went in zip(numbers, held, moved, strict=True):
-    print(f"{number:2d} points: loss on new rows {still[1]:.3f} where they are, {went[1]:.3f} moved")
+    print(
+        f"{number:2d} points: loss on new rows {still[1]:.3f} where they are, {went[1]:.3f} moved"
+    )
 print(f"all {len(y)} rows: {log_loss_of(full):.3f}")
 
 # %%

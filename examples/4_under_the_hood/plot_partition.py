@@ -4,8 +4,8 @@ Which rows carry a fit: saturated, hinge, logarithmic
 
 A truncated fit sorts its rows into three kinds (Table 1 of Hérault & Grandvalet, 2007). *Saturated*
 rows are safely right and have no influence at all. *Logarithmic* ones are inside the zone or on the
-wrong side and pull as in logistic regression. And some are pinned exactly on the end of the zone, on
-the *hinge*, with whatever pull keeps them there. ``partition_`` tells which is which.
+wrong side and pull as in logistic regression. And some are pinned exactly on the end of the zone,
+on the *hinge*, with whatever pull keeps them there. ``partition_`` tells which is which.
 """
 
 # %%
@@ -39,8 +39,8 @@ print(f"largest difference of log-odds {difference:.0e}")
 # As geometry
 # -----------
 #
-# Thin lines are the ends of the zone. Rows of a class are saturated beyond *their* end: positive ones
-# above .7, negative ones below .3. Rows on the hinge lie exactly on these lines.
+# Thin lines are the ends of the zone. Rows of a class are saturated beyond *their* end: positive
+# ones above .7, negative ones below .3. Rows on the hinge lie exactly on these lines.
 
 low, high = X.min(axis=0) - 0.4, X.max(axis=0) + 0.4
 xs, ys = np.meshgrid(np.linspace(low[0], high[0], 200), np.linspace(low[1], high[1], 200))
@@ -55,6 +55,6 @@ for ax, label in zip(axes, (0, 1), strict=True):
         chosen = (y == label) & (model.partition_ == code)
         ax.plot(*X[chosen].T, marker, ms=size, color=color, label=f"{kinds[code]} ({chosen.sum()})")
     ax.set(title=f"rows of class {label}", xlabel="first feature", ylabel="second feature")
-    ax.legend(loc="lower right", fontsize="small")
+    ax.legend(loc="lower left", fontsize="small")
     ax.label_outer()
 plt.show()

@@ -44,10 +44,15 @@ print("tails change no decision:", np.array_equal(*decisions))
 # Reliability
 # -----------
 #
-# Filled dots are inside the zone, the others beyond it. As fitted, probabilities beyond the zone are
-# too close to it: rows of an estimated .8 are of class 1 much more often. With tails they lie near
-# the diagonal, and most of the log-loss that the zone costs is won back. Where log-loss itself is
-# what counts, no zone is still the better choice.
+# Filled dots are inside the zone, open ones beyond it. As fitted, probabilities beyond the zone are
+# too close to it: of rows with an estimated .8, far more are of class 1. With tails the outer ones
+# lie on the diagonal, and most of the log-loss that the zone costs is won back.
+#
+# What tails do not touch is the zone itself, and there the figure shows a price: towards its ends
+# probabilities are too close to one half. Rows beyond an end pull the fit to that end, which is
+# where the truncated loss wants them, and a line cannot do that without growing flatter. At the
+# threshold, where decisions are made, nothing is lost. Where probabilities themselves are what
+# counts, no zone, or a wide one, is the better choice for a linear model.
 
 fig, axes = plt.subplots(1, 3, figsize=(12, 4.4), layout="constrained", sharey=True)
 for ax, (name, model) in zip(axes, models.items(), strict=True):
@@ -56,5 +61,6 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
         y_test, model.predict_proba(X_test), zone=zone, n_bins=10, name="test rows", ax=ax
     )
     ax.set(title=name, xlabel="estimated P(y = 1)", ylabel="share of class 1", aspect="equal")
+    ax.legend(loc="lower right", fontsize="x-small")
     ax.label_outer()
 plt.show()

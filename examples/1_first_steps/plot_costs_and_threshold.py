@@ -26,8 +26,8 @@ print(f"alarm from a probability of {threshold:.3f} on")
 # A model that obeys
 # ------------------
 #
-# Every estimator of grayzone takes these costs, and its ``predict`` decides by them. ``zone=None``
-# is plain logistic regression: nothing here depends on anything more special than that.
+# Estimators of grayzone take these costs, and their ``predict`` decides by them. ``zone=None`` is
+# plain logistic regression: nothing here depends on anything more special than that.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -73,9 +73,9 @@ for name, by_way in results.items():
 # Each dot is one division, each bar a mean. Deciding by costs saves much where probabilities are
 # reasonable: logistic regression and neighbours. Naive Bayes says "practically 0" or "practically
 # 1" of most patients, so that a threshold in between makes less of a difference. Calibrated by a
-# sigmoid it sounds the alarm for every patient in all ten divisions (hence one dot): that is the
-# cheapest it can do, and says that its probabilities hold too little for these costs. Calibration
-# even does harm where probabilities were fine already: it learns from the same few rows.
+# sigmoid it sounds the alarm for every patient in all ten divisions (hence one dot): that is
+# cheaper than what it did before, and no decision at all. Calibration even does harm where
+# probabilities were fine already: it learns from the same few rows.
 
 print("always an alarm costs", round(np.mean(y == "benign"), 3))
 

@@ -44,7 +44,7 @@ table.head(3)
 # -----
 #
 # ``model="logistic-regression"`` keeps this page quick. Left out, an ensemble of six members is
-# trained and compared with them, which takes some tens of seconds and mostly decides better.
+# trained and compared with them, which takes longer and is what to take for a table of your own.
 
 model = grayzone.train(
     table, "week", costs={"stops": 8, "runs": 1}, positive="stops", model="logistic-regression"

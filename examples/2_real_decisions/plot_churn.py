@@ -11,9 +11,9 @@ most likely to leave: those for whom a call is expected to earn more than it cos
 # Costs with a price for right decisions
 # --------------------------------------
 #
-# A call costs 10, right or wrong. It keeps 30 % of those who would leave; their margin is theirs.
-# So the costs of each row are a whole table, ``cost[row, true, decided]``: 1 is a customer who
-# leaves, and to decide for 1 is to call.
+# A call costs 10, right or wrong. It keeps 30 % of those who would leave, and with them their
+# margin. So the costs of each row are a whole table, ``cost[row, true, decided]``: 1 is a customer
+# who leaves, and to decide for 1 is to call.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -60,8 +60,8 @@ print(f"a call can pay for {pays.mean():.0%} of the customers")
 print("a customer of 200: call from", round(CALL / (KEPT * 200), 3), "on")
 
 # %%
-# Four call lists
-# ---------------
+# Three call lists
+# ----------------
 #
 # Each list is judged by what all customers together cost: margins lost and calls made.
 

@@ -3,7 +3,7 @@ Which features a minimax machine looks at
 =========================================
 
 In the sparse minimax machine every basis function may have a width for each feature. Features that
-tell nothing get small ones, and the mean over all bases is a weight of each feature: Figure 2 of
+tell nothing get small ones, and the mean over all bases is a weight of each feature: Figure 3 of
 Strohmann et al. (2003). It comes with the fit, and is no separate selection.
 """
 

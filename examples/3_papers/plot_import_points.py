@@ -4,7 +4,7 @@ Import points on the mixture
 
 A support vector machine keeps every row near its border. Zhu & Hastie (2002) keep only the rows
 that lower the loss of kernel logistic regression most, one after the other, until the next one
-brings nothing. Their Figure 2 shows both on the mixture of *The Elements of Statistical Learning*;
+brings nothing. Their Figure 3 shows both on the mixture of *The Elements of Statistical Learning*;
 this page draws it again, on a mixture by the same recipe.
 """
 
@@ -13,7 +13,7 @@ this page draws it again, on a mixture by the same recipe.
 # ------------
 #
 # 200 points, RBF kernel. The import vector machine estimates probabilities, so that contours of .25
-# and .75 can be drawn beside the border; the dashed line is the border of the true probabilities.
+# and .75 can be drawn beside the border; the dash-dotted line is the border of the true ones.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -52,8 +52,8 @@ print(f"{'Bayes rule':28s}             test error {np.mean(truth.argmax(axis=1) 
 # --------------
 #
 # Import points (circled) spread over the data, as the function has to be described everywhere;
-# support vectors crowd along the border. All borders follow the true one where rows are, and none
-# of them where there are none.
+# support vectors crowd along the border. Where rows are dense the borders follow the true one,
+# roughly; where there are few they go their own ways.
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 5.0), layout="constrained", sharey=True)
 DecisionRegionDisplay.from_estimator(few, X, y, reference=true_probability, ax=axes[0])

@@ -4,7 +4,7 @@ Learning what to do from logs
 
 Costs are not always known in advance. A shop has logs: which offer a customer got, with which
 probability it was chosen, and whether it was taken. What the other offers would have earned is not
-in there. From such logs a policy can be learnt all the same (Le Roux, 2017, §4.3), and compared
+in there. From such logs a policy can be learnt all the same (Le Roux, 2017, §4), and compared
 with a model of rewards.
 """
 

@@ -3,9 +3,9 @@ Bounds that tighten around the error
 ====================================
 
 Logistic regression minimises an upper bound of the number of errors, and a loose one: a row that is
-hopelessly wrong costs it more than all others together. Le Roux (2017) renews the bound at each
-solution, so that it touches the expected error where the model is. This page draws the bounds, and
-what they do to a line that cannot fit all of its data.
+hopelessly wrong costs it more than many that are nearly right. Le Roux (2017) renews the bound at
+each solution, so that it touches the expected error where the model is. This page draws the bounds,
+and what they do to a line that cannot fit all of its data.
 """
 
 # %%

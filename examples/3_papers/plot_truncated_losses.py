@@ -4,7 +4,7 @@ The truncated losses of both classes
 
 Hérault & Grandvalet (2007) cut the likelihood off outside a zone :math:`[p_{\\min}, p_{\\max}]`.
 What is left is a loss for each class: logarithmic up to the kink, and flat beyond it. Where the
-kinks are is set by the decision, not by the data. This page draws their Figure 2 for two zones.
+kinks are is set by the decision, not by the data. This page draws both losses for two zones.
 """
 
 # %%

@@ -54,9 +54,10 @@ for seed in range(4):
 # ---------------------
 #
 # Rings mark the minima. GACV follows the truth where C is small and rises far too steeply where it
-# is large: it exaggerates, but on the safe side, and its minimum is near the best C in all four
-# samples. Forty held-out rows are noisy: twice their minimum is at a C that is much too large. That
-# is what these four samples show; five folds choose better than either, in several times the time.
+# is large: it exaggerates, but on the safe side, and its minimum is within a step of the best C in
+# all four samples. Forty held-out rows are noisy: twice their minimum is at a C that is much too
+# large. That is what these four samples show, and no more. Five folds, which take longer, are left
+# out here.
 
 fig, axes = plt.subplots(2, 2, figsize=(9.6, 6.4), layout="constrained", sharex=True, sharey=True)
 for number, (ax, values) in enumerate(zip(axes.flat, curves, strict=True)):

@@ -98,4 +98,4 @@ plt.show()
 
 # %%
 # A classifier that is fitted already is wrapped in
-# :class:`sklearn.frozen.FrozenEstimator`; then ``fit`` of the wrapper only learns the costs.
+# ``sklearn.frozen.FrozenEstimator``; then ``fit`` of the wrapper only learns the costs.

@@ -12,7 +12,7 @@ no longer pull.
 # One feature, a truth that is not logistic
 # -----------------------------------------
 #
-# The log-odds of the true probability rise slowly at first, and steeply beyond x = 4, which no
+# The log-odds of the true probability rise slowly at first, and steeply beyond x = 5, which no
 # straight line can follow. A positive that is missed costs three times as much as a false alarm, so
 # that the threshold is .25.
 
@@ -26,11 +26,11 @@ rng = np.random.default_rng(0)
 
 
 def truth(x):
-    return expit(np.log(0.25) + 0.15 * x + 3.0 * np.maximum(x - 4.0, 0.0))
+    return expit(np.log(0.25) + 0.25 * x + 3.0 * np.maximum(x - 5.0, 0.0))
 
 
 costs = {0: 1, 1: 3}
-x = rng.uniform(-4, 9, size=2000)
+x = rng.uniform(-4, 10, size=2000)
 X, y = x[:, None], (rng.random(2000) < truth(x)).astype(int)
 
 everywhere = TruncatedLogisticRegression(zone=None, costs=costs).fit(X, y)
@@ -45,7 +45,7 @@ print("zone:", tuple(round(p, 3) for p in zoned.zone_))
 # As the truth is known, so are the errors of the probabilities where the truth is inside the zone,
 # and what decisions cost.
 
-grid = np.linspace(-4, 9, 1001)
+grid = np.linspace(-4, 10, 1001)
 p = truth(grid)
 inside = (p >= zoned.zone_[0]) & (p <= zoned.zone_[1])
 models = {"all probabilities (zone=None)": everywhere, "a zone around .25 (zone=1.0)": zoned}
@@ -70,13 +70,14 @@ ax.axhline(zoned.threshold_, color="0.5", lw=1, ls=":", label="threshold")
 ax.plot(grid, p, color="black", lw=2, label="true probability")
 for (name, model), style in zip(models.items(), ["--", "-"], strict=True):
     ax.plot(grid, model.predict_proba(grid[:, None])[:, 1], style, lw=2, label=name)
-ax.set(xlabel="feature x", ylabel="P(y = 1 | x)", ylim=(0, 1), xlim=(-4, 9))
+ax.set(xlabel="feature x", ylabel="P(y = 1 | x)", ylim=(0, 1), xlim=(-4, 10))
 ax.legend(loc="upper left", fontsize="small")
 plt.show()
 
 # %%
-# The errors of probabilities shrink much, the cost of decisions only a little: near the threshold
-# both decisions cost nearly the same, so that a wrong one there is cheap. Zones pay in money where
-# rows are many and the model is too simple; with few rows there is something to lose.
-# :class:`~grayzone.TruncatedLogisticRegressionCV` takes a zone only where it decides cheaper than
-# plain logistic regression on rows that were held out.
+# The errors of probabilities shrink much, the cost of decisions hardly at all: both models cross
+# the threshold in nearly the same place, and near it both decisions cost nearly the same. What is
+# gained here are probabilities that can be shown to somebody, or moved to other costs nearby, and a
+# model that fewer rows carry. With few rows, or where a line fits well, there may be nothing to
+# gain at all. :class:`~grayzone.TruncatedLogisticRegressionCV` takes a zone only where it decides
+# cheaper than plain logistic regression on rows that were held out.

@@ -15,6 +15,7 @@ from grayzone.decision.zones import row_floors
 from grayzone.numerics.checks import HEAVIEST, Floats, as_numpy
 from grayzone.numerics.losses import sigmoid
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 
@@ -112,7 +113,7 @@ def warn_beyond_reach(model: Any, matrices: Array, shares: tuple[Any, Any] | Non
             f"The costs of {n_beyond} of {matrices.shape[0]} rows put their thresholds outside the "
             f"zone ({reach[0]:.3g}, {reach[1]:.3g}) that the model was fitted for, where its "
             "probabilities only say that they are beyond it. Fit it with such costs, with a wider "
-            "zone, or with zone=None.",
+            f"zone, or with zone=None. {Pitfall.BEYOND_THE_ZONE}",
             UserWarning,
             stacklevel=4,
         )
@@ -123,7 +124,7 @@ def _check_spread(unit: float, least: float, most: float) -> None:
         raise ValueError(
             f"example_costs are too far apart: stakes of rows are from {least:.3g} to "
             f"{most:.3g}, {unit:.3g} on average; at most {HEAVIEST:g} times that can be "
-            "trained for, and no less than its inverse but zero."
+            f"trained for, and no less than its inverse but zero. {Pitfall.UNITS}"
         )
 
 

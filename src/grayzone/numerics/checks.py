@@ -198,7 +198,7 @@ def check_values(X: Array, place: str = "") -> None:
     if largest > LARGEST:
         raise ValueError(
             f"X has values up to {largest:.3g} in absolute value{place}, above {LARGEST:g}: their "
-            "squares would overflow. Scale the features."
+            f"squares would overflow. Scale the features. {Pitfall.UNSCALED}"
         )
 
 

@@ -45,8 +45,11 @@ def test_the_readme_is_short_and_has_one_picture():
 def test_links_of_the_readme_are_whole_and_lead_somewhere():
     """An index shows the README alone: what is relative leads nowhere there."""
     text = (ROOT / "README.md").read_text("utf-8")
-    links = re.findall(r"\]\(([^)]+)\)", text)
+    links = dict(re.findall(r"^\[([^\]]+)\]: (\S+)$", text, re.M))
     assert len(links) > 10
+    for name in links:
+        assert f"[{name}]" in text.replace(f"[{name}]: ", ""), name
+    links = [*links.values(), *re.findall(r"\]\(([^)]+)\)", text)]
     raw = SOURCE.replace("github.com", "raw.githubusercontent.com") + "/main/"
     for link in links:
         if link.startswith(DOCS):

@@ -241,7 +241,7 @@ def test_a_warning_ends_with_its_code_and_points_to_who_called(name):
         warnings.simplefilter("always")
         act()
     assert [ends_with(code, warning.message) for warning in caught] == [True]
-    assert caught[0].filename == __file__ or name == "beyond by rows"  # a wrapper is between
+    assert caught[0].filename == __file__
 
 
 def test_a_table_whose_rejection_never_pays_has_a_note():

@@ -284,7 +284,7 @@ def decided(model: Any, proba: Array, example_costs: Any = None) -> Array:
     if example_costs is not None:
         classes, n_rows = as_numpy(model.classes_), proba.shape[0]
         costs = cost_matrices(example_costs, classes, n_rows, some_stake=False)
-        warn_beyond_reach(model, costs)
+        warn_beyond_reach(model, costs, depth=5)
     elif hasattr(model, "threshold_tuning_"):  # the threshold is not that of the costs
         xp = array_namespace(proba)
         return labels_at(model.classes_, xp.astype(proba[:, 1] >= model.threshold_, xp.int64))

@@ -94,11 +94,13 @@ def reach_of(model: Any) -> tuple[float, float] | None:
     return reach if isinstance(reach, tuple) else None
 
 
-def warn_beyond_reach(model: Any, matrices: Array, shares: tuple[Any, Any] | None = None) -> None:
+def warn_beyond_reach(
+    model: Any, matrices: Array, shares: tuple[Any, Any] | None = None, depth: int = 4
+) -> None:
     """Warn where costs of rows put thresholds beyond all zones that a model was fitted for.
 
     ``shares`` are those of the classes where decisions are made, and those of the fit, where these
-    are others.
+    are others; ``depth`` is the number of frames to the caller of ``predict``.
     """
     reach = reach_of(model)
     if reach is None:
@@ -115,7 +117,7 @@ def warn_beyond_reach(model: Any, matrices: Array, shares: tuple[Any, Any] | Non
             "probabilities only say that they are beyond it. Fit it with such costs, with a wider "
             f"zone, or with zone=None. {Pitfall.BEYOND_THE_ZONE}",
             UserWarning,
-            stacklevel=4,
+            stacklevel=depth,
         )
 
 

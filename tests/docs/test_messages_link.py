@@ -171,9 +171,9 @@ WARNINGS = {
         "GZ004",
         lambda: TruncatedLogisticRegression(costs=COSTS, class_weight="balanced").fit(X, y),
     ),
-    "weights of rows' costs": (
-        "GZ004",
-        lambda: TruncatedLogisticRegression(class_weight="balanced").fit(
+    "accuracy of rows' costs": (
+        "GZ007",
+        lambda: TruncatedLogisticRegressionCV(Cs=[1.0], zones=[1.0], cv=2, scoring="accuracy").fit(
             X, y, example_costs={0: np.ones(120), 1: np.full(120, 2.0)}
         ),
     ),
@@ -290,6 +290,12 @@ SILENT = {
 @pytest.mark.parametrize("name", SILENT)
 def test_what_may_be_meant_is_not_warned_of(name):
     SILENT[name]().fit(X, y)
+
+
+def test_weights_beside_amounts_of_rows_are_not_warned_of():
+    amounts = rng.uniform(1, 9, 120)  # the same for both mistakes
+    model = TruncatedLogisticRegression(class_weight="balanced")
+    model.fit(X, y, example_costs={0: amounts, 1: amounts})
 
 
 @pytest.mark.parametrize("K", [2, 3, 4])

@@ -41,10 +41,12 @@ def tell_contradictions(
     itself; ``depth`` is the number of frames to the caller of ``fit``.
     """
     weights, costs = _class_weight(estimator if inside is None else inside), estimator.costs
-    priced, said = example_costs is not None or _differ(costs), []
-    if priced and not isinstance(costs, str) and _is(weights, "balanced", "balanced_subsample"):
+    differ, said = _differ(costs), []
+    if differ and not isinstance(costs, str) and _is(weights, "balanced", "balanced_subsample"):
         said.append(_PAID_TWICE.format(weights))
-    if priced and _is(getattr(estimator, "scoring", None), "accuracy"):
+    if (differ or example_costs is not None) and _is(
+        getattr(estimator, "scoring", None), "accuracy"
+    ):
         said.append(_JUDGED_OTHERWISE)
     if example_costs is None and _never_undecided(estimator):
         said.append(_NEVER_UNDECIDED.format(estimator.reject_cost))

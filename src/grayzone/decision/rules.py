@@ -291,7 +291,7 @@ def rejection_pays(costs: Floats, reject_cost: ArrayLike) -> bool:
         b_eq=[1.0],
         bounds=[(0.0, 1.0)] * K + [(None, None)],
     )
-    return bool(-found.fun > 1e-9)
+    return found.fun is None or bool(-found.fun > 1e-9)  # no answer is no reason to say anything
 
 
 def certain_from(costs: Floats, against: Sequence[int] | None = None) -> Floats:

@@ -44,9 +44,8 @@ def tell_contradictions(
     differ, said = _differ(costs), []
     if differ and not isinstance(costs, str) and _is(weights, "balanced", "balanced_subsample"):
         said.append(_PAID_TWICE.format(weights))
-    if (differ or example_costs is not None) and _is(
-        getattr(estimator, "scoring", None), "accuracy"
-    ):
+    judge = getattr(estimator, "scoring", None)
+    if (differ or example_costs is not None) and _is(judge, "accuracy"):
         said.append(_JUDGED_OTHERWISE)
     if example_costs is None and _never_undecided(estimator):
         said.append(_NEVER_UNDECIDED.format(estimator.reject_cost))

@@ -178,3 +178,12 @@ def test_the_site_is_built_from_what_is_here():
     assert (ROOT / settings["sphinx"]["configuration"]).is_file()
     (install,) = settings["python"]["install"]
     assert set(install["extra_requirements"]) <= set(METADATA["optional-dependencies"])
+
+
+def test_the_map_of_contributing_names_every_room():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rooms = [path.name for path in (ROOT / "src" / "grayzone").iterdir() if path.is_dir()]
+    rooms += [path.name for path in (ROOT / "docs").iterdir() if path.is_dir()]
+    unnamed = {"images", "auto_examples"}
+    for room in rooms:
+        assert f"`{room}/`" in text or room.startswith("_") or room in unnamed, room

@@ -98,7 +98,7 @@ def test_the_zone_is_the_range_of_thresholds_and_other_widths_are_multiples_of_i
 def test_the_default_zone_is_the_range_alone_wherever_there_is_a_zone():
     for model in (
         TruncatedLogisticRegression(costs=COSTS),
-        TruncatedLogisticRegressionCV(Cs=[1.0], zones=(1.0,), costs=COSTS, scoring="accuracy"),
+        TruncatedLogisticRegressionCV(Cs=[1.0], zones=(1.0,), costs=COSTS, scoring="roc_auc"),
         ImportVectorMachine(max_import_points=3, zone=1.0, costs=COSTS),
     ):
         assert model.fit(X, y).zone_ == pytest.approx((3 / 4, 8 / 9), abs=1e-14)

@@ -257,6 +257,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:class_weight='balanced' beside costs")
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 @pytest.mark.parametrize("matrix", [[[0.0, 1.0], [4.0, 0.0]], PRICED], ids=["errors", "priced"])
 def test_constant_rows_are_the_cost_matrix(model, matrix):

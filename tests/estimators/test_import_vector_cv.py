@@ -262,7 +262,7 @@ def test_a_c_without_a_score_is_not_chosen():
         search_of(scoring=lambda estimator, X, y: np.nan).fit(X, y)
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", get_scorer("roc_auc"), None])
+@pytest.mark.parametrize("scoring", ["f1", "neg_log_loss", get_scorer("roc_auc"), None])
 def test_scorers(scoring):
     X, y = data(80)
     train, test = np.arange(50), np.arange(50, 80)

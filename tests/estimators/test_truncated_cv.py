@@ -233,7 +233,7 @@ def test_the_same_zone_is_not_fitted_twice(monkeypatch):
 # ---------------------------------------------------------------------------- scoring
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", get_scorer("roc_auc")])
+@pytest.mark.parametrize("scoring", ["balanced_accuracy", "neg_log_loss", get_scorer("roc_auc")])
 def test_scorers(scoring):
     X, y = data()
     search = TruncatedLogisticRegressionCV(

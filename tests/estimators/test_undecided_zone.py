@@ -30,7 +30,9 @@ def test_the_zone_reaches_over_both_cuts():
 
 
 def test_where_staying_undecided_never_pays_the_zone_is_that_of_the_threshold():
-    model = TruncatedLogisticRegression(costs=COSTS, reject_cost=3.0).fit(X, y)
+    model = TruncatedLogisticRegression(costs=COSTS, reject_cost=3.0)
+    with pytest.warns(UserWarning, match="never worth paying"):
+        model.fit(X, y)
     assert model.zone_ == pytest.approx(TruncatedLogisticRegression(costs=COSTS).fit(X, y).zone_)
     assert -1 not in model.predict(X)
 

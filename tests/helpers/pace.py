@@ -439,6 +439,13 @@ HEAVY = {
     "tests/numerics/test_losses.py": """
         test_balance_by_reference test_balance_of_many_classes test_balance_of_two_classes
     """,
+    "tests/docs/test_messages_link.py": """
+        test_a_table_whose_rejection_never_pays_has_a_note
+        test_rejection_pays_where_some_probabilities_say_so
+    """,
+    "tests/packaging/test_publishing.py": """
+        test_a_source_distribution_is_built
+    """,
     "tests/packaging/test_packaging.py": """
         test_modules_that_need_no_extra_are_attributes test_the_command_runs_as_a_module
     """,

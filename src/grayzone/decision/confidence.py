@@ -48,6 +48,8 @@ import numpy as np
 from scipy.special import bdtr, betainc
 from scipy.stats import binom
 
+from grayzone.numerics.pitfalls import Pitfall
+
 Array = Any
 
 # Sequences of tests for a precision, which begin at different numbers of rows.
@@ -121,7 +123,8 @@ def most_beyond(n_rows: int, rate: float, error: float, of: str = "rows") -> int
     if n_rows < needed:
         raise TooFewRowsError(
             f"A limit of {rate:g} on a rate takes at least {needed} {of} that the fit has not "
-            f"seen, to hold with a probability of {1.0 - error:g}; there are {n_rows}. {_HELP}"
+            f"seen, to hold with a probability of {1.0 - error:g}; there are {n_rows}. {_HELP} "
+            f"{Pitfall.TOO_FEW_ROWS}"
         )
     number = int(binom.ppf(error, n_rows, rate))
     while number >= 0 and bdtr(number, n_rows, rate) > error:
@@ -156,7 +159,8 @@ def check_precision(n_rows: int, precision: float, error: float, of: str = "rows
     if n_rows <= needed:
         raise TooFewRowsError(
             f"A precision of {precision:g} takes more than {needed} {of} that the fit has not "
-            f"seen, to hold with a probability of {1.0 - error:g}; there are {n_rows}. {_HELP}"
+            f"seen, to hold with a probability of {1.0 - error:g}; there are {n_rows}. {_HELP} "
+            f"{Pitfall.TOO_FEW_ROWS}"
         )
     return needed
 

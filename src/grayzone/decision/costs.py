@@ -29,6 +29,7 @@ from grayzone.numerics.checks import (
     is_real,
     listed,
 )
+from grayzone.numerics.pitfalls import Pitfall
 
 _DEAREST = 1e250  # mean cost of which a sum over many rows is still a double
 Costs = Any  # None, "balanced", a mapping {label: cost or (low, high)} or a K x K array
@@ -331,7 +332,7 @@ def savings(costs: Floats, unit: float) -> Floats:
     if most > HEAVIEST:
         raise ValueError(
             f"costs and reject_cost are too far apart: the largest is {most:.3g} times what errors "
-            f"cost on average; at most {HEAVIEST:g} times can be trained for."
+            f"cost on average; at most {HEAVIEST:g} times can be trained for. {Pitfall.UNITS}"
         )
     return (costs.max(axis=1, keepdims=True) - costs) / unit
 
@@ -341,7 +342,7 @@ def check_unit(unit: float) -> None:
     if not 1.0 / _DEAREST <= unit <= _DEAREST:
         raise ValueError(
             f"Errors must cost between {1.0 / _DEAREST:g} and {_DEAREST:g} on average; got costs "
-            f"of {unit:g}. Give them in another unit."
+            f"of {unit:g}. Give them in another unit. {Pitfall.UNITS}"
         )
 
 

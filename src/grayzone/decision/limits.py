@@ -11,6 +11,7 @@ import numpy as np
 from grayzone.decision.confidence import check_precision, most_beyond, precise_thresholds
 from grayzone.numerics.checks import as_numpy, check_number
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 
 Array = Any
 
@@ -234,7 +235,7 @@ def none_kept(asked: str) -> ValueError:
     """Return the error that no threshold keeps what was asked for."""
     return ValueError(
         f"No threshold keeps {asked} with this classifier and confidence. More held-out rows, a "
-        "better classifier or looser limits would help."
+        f"better classifier or looser limits would help. {Pitfall.TOO_FEW_ROWS}"
     )
 
 

@@ -23,6 +23,7 @@ from grayzone.decision.costs import (
 from grayzone.decision.rules import cuts_between_actions
 from grayzone.decision.zones import Cuts, floor_of
 from grayzone.numerics.checks import Floats, as_numpy
+from grayzone.numerics.pitfalls import Pitfall
 
 
 def threshold_range(
@@ -118,6 +119,6 @@ def _outer_cuts(matrix: Floats, reject_cost: Any) -> tuple[float, float]:
         raise ValueError(
             "With these costs and this reject_cost one action is the best whatever the "
             "probability, and there is no threshold for a zone to lie around; got cost[true, "
-            f"predicted] = {matrix.tolist()} and reject_cost={reject_cost!r}."
+            f"predicted] = {matrix.tolist()} and reject_cost={reject_cost!r}. {Pitfall.NO_ZONE}"
         )
     return float(cuts[0]), float(cuts[-1])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linprog
 
 from grayzone.decision.costs import (
     Costs,
@@ -252,6 +253,45 @@ def cuts_between_actions(costs: Any, reject_cost: Any = None) -> Floats:
             if expected[one] <= expected.min() * (1.0 + 1e-12):
                 cuts.add(float(cut))
     return np.asarray(sorted(cuts))
+
+
+def rejection_pays(costs: Floats, reject_cost: ArrayLike) -> bool:
+    """Return whether there are probabilities at which staying undecided is cheaper than deciding.
+
+    That is a linear program, the value of a game: the largest t over all probabilities p with
+    ``p'(cost[:, k] - reject) >= t`` for all decisions k.
+
+    Parameters
+    ----------
+    costs : ndarray of shape (K, K)
+        ``cost[true, predicted]``.
+    reject_cost : array-like of shape (K,)
+        What staying undecided costs for each true class.
+
+    Returns
+    -------
+    pays : bool
+        False, if even the best of all probabilities gain nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.decision.rules import rejection_pays
+    >>> costs = np.array([[0.0, 1.0], [5.0, 0.0]])
+    >>> rejection_pays(costs, [0.8, 0.8]), rejection_pays(costs, [0.9, 0.9])  # 5 / 6 is the most
+    (True, False)
+    """
+    gain = (costs - np.reshape(reject_cost, (-1, 1))) / max(np.max(costs), np.max(reject_cost))
+    K = len(gain)
+    found = linprog(
+        np.append(np.zeros(K), -1.0),
+        A_ub=np.hstack([-gain.T, np.ones((K, 1))]),
+        b_ub=np.zeros(K),
+        A_eq=np.append(np.ones(K), 0.0)[None, :],
+        b_eq=[1.0],
+        bounds=[(0.0, 1.0)] * K + [(None, None)],
+    )
+    return found.fun is None or bool(-found.fun > 1e-9)  # no answer is no reason to say anything
 
 
 def certain_from(costs: Floats, against: Sequence[int] | None = None) -> Floats:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from grayzone.numerics.checks import Floats, as_numpy, check_number, is_real
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 
 # Below this half-width (in log-odds) the ends of a zone are computed from their distance to the
 # threshold: above it, that difference would cancel.
@@ -64,7 +65,7 @@ def zone_around(threshold: float, width: float | None = 1.0) -> tuple[float, flo
     if not p_min < t < p_max:
         raise ValueError(
             f"The zone of width {width!r} around {threshold!r} is narrower than floating-point "
-            "numbers can tell apart; give a larger width."
+            f"numbers can tell apart; give a larger width. {Pitfall.NO_ZONE}"
         )
     return p_min, p_max
 
@@ -133,7 +134,7 @@ def binary_zone(zone: Any, cuts: Cuts | float) -> tuple[float, float]:
                 raise ValueError(
                     f"zone={zone!r} is a width around the decision threshold, but the costs put "
                     f"the threshold at {cut:g}; give both kinds of error a positive cost, or the "
-                    "zone as (p_min, p_max)."
+                    f"zone as (p_min, p_max). {Pitfall.NO_ZONE}"
                 )
         p_min = zone_around(low, width * below)[0] if below else low
         return p_min, zone_around(high, width * above)[1] if above else high
@@ -149,7 +150,7 @@ def binary_zone(zone: Any, cuts: Cuts | float) -> tuple[float, float]:
     if p_min >= p_max:
         raise ValueError(
             f"zone must have p_min < p_max; got p_min={p_min:g}, p_max={p_max:g} (an empty zone "
-            "is fitted by a constant)."
+            f"is fitted by a constant). {Pitfall.NO_ZONE}"
         )
     return p_min, p_max
 
@@ -190,7 +191,7 @@ def class_caps(zone: Any, classes: NDArray[Any], decided: Floats | None = None) 
     if caps.sum() <= 1.0:
         raise ValueError(
             f"the caps in zone must sum to more than 1; got {caps.tolist()}, which one constant "
-            "prediction fulfils."
+            f"prediction fulfils. {Pitfall.NO_ZONE}"
         )
     return caps
 
@@ -221,7 +222,8 @@ def _interval_caps(zone: Mapping[Any, Any], classes: NDArray[Any]) -> Floats:
     if not low.sum() < 1.0 < high.sum():
         raise ValueError(
             f"no probabilities lie inside all intervals of zone: their lower ends sum to "
-            f"{low.sum():g}, their upper ends to {high.sum():g}; got {dict(zone)!r}."
+            f"{low.sum():g}, their upper ends to {high.sum():g}; got {dict(zone)!r}. "
+            f"{Pitfall.NO_ZONE}"
         )
     return np.minimum(high, 1.0 - (low.sum() - low))
 

@@ -22,6 +22,7 @@ from grayzone.numerics.designs import as_design
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.losses import sigmoid
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.numerics.threads import own_threads
 from grayzone.sources.open import check_same_place, validated
 
@@ -30,7 +31,7 @@ Array = Any
 # What is said where there is no penalty and nothing else to keep coefficients from growing.
 NO_OPTIMUM = (
     "C=inf has no optimum here: a linear function tells the classes apart without an error, and "
-    "the larger it is the better. Give a finite C."
+    f"the larger it is the better. Give a finite C. {Pitfall.NOT_CONVERGED}"
 )
 # Scores above it are not told from infinity: differences of two of them might be infinite.
 _MOST = 1e300
@@ -240,7 +241,7 @@ def checked_scores(scores: Array) -> Array:
     row = int(np.flatnonzero(~as_numpy(good).reshape(scores.shape[0], -1).all(axis=1))[0])
     raise ValueError(
         f"Row {row} of X has values so large that its scores are not finite, or above {_MOST:g}. "
-        "Leave it out, or scale the features as those of the training data."
+        f"Leave it out, or scale the features as those of the training data. {Pitfall.UNSCALED}"
     )
 
 
@@ -283,7 +284,7 @@ def decided(model: Any, proba: Array, example_costs: Any = None) -> Array:
     if example_costs is not None:
         classes, n_rows = as_numpy(model.classes_), proba.shape[0]
         costs = cost_matrices(example_costs, classes, n_rows, some_stake=False)
-        warn_beyond_reach(model, costs)
+        warn_beyond_reach(model, costs, depth=5)
     elif hasattr(model, "threshold_tuning_"):  # the threshold is not that of the costs
         xp = array_namespace(proba)
         return labels_at(model.classes_, xp.astype(proba[:, 1] >= model.threshold_, xp.int64))

@@ -14,6 +14,7 @@ from grayzone.decision.confidence import TooFewRowsError, check_precision, fewes
 from grayzone.decision.limits import Target
 from grayzone.estimators._limits import targets_of
 from grayzone.numerics.checks import Floats
+from grayzone.numerics.pitfalls import Pitfall
 
 Array = Any
 Fold = tuple[Array, Array]
@@ -191,7 +192,8 @@ class Given:
         if needed > len(rows) // 2:
             raise TooFewRowsError(
                 f"{asked} takes at least {2 * needed:,} {of}, half of which are held out of the "
-                f"fit, to hold with the confidence that is asked for; there are {len(rows):,}."
+                f"fit, to hold with the confidence that is asked for; there are {len(rows):,}. "
+                f"{Pitfall.TOO_FEW_ROWS}"
             )
         number = max(needed, min(round(_HELD_OUT * len(rows)), most))
         return rng.permutation(rows)[:number]

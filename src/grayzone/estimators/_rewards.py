@@ -23,6 +23,7 @@ from grayzone.estimators._stakes import refuse_both
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import HEAVIEST, Array, Floats, as_numpy
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 
@@ -101,7 +102,8 @@ def _checked_unit(sums: Sums, name: str) -> float:
         also = " and reject_cost" if name == "example_costs" else ""
         raise ValueError(
             f"{name}{also} are too far apart: the largest is {max(sums['most']) / unit:.3g} times "
-            f"what errors cost on average; at most {HEAVIEST:g} times can be trained for."
+            f"what errors cost on average; at most {HEAVIEST:g} times can be trained for. "
+            f"{Pitfall.UNITS}"
         )
     return unit
 

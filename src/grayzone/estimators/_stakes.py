@@ -15,6 +15,7 @@ from grayzone.decision.zones import row_floors
 from grayzone.numerics.checks import HEAVIEST, Floats, as_numpy
 from grayzone.numerics.losses import sigmoid
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 
@@ -93,11 +94,13 @@ def reach_of(model: Any) -> tuple[float, float] | None:
     return reach if isinstance(reach, tuple) else None
 
 
-def warn_beyond_reach(model: Any, matrices: Array, shares: tuple[Any, Any] | None = None) -> None:
+def warn_beyond_reach(
+    model: Any, matrices: Array, shares: tuple[Any, Any] | None = None, depth: int = 4
+) -> None:
     """Warn where costs of rows put thresholds beyond all zones that a model was fitted for.
 
     ``shares`` are those of the classes where decisions are made, and those of the fit, where these
-    are others.
+    are others; ``depth`` is the number of frames to the caller of ``predict``.
     """
     reach = reach_of(model)
     if reach is None:
@@ -112,9 +115,9 @@ def warn_beyond_reach(model: Any, matrices: Array, shares: tuple[Any, Any] | Non
             f"The costs of {n_beyond} of {matrices.shape[0]} rows put their thresholds outside the "
             f"zone ({reach[0]:.3g}, {reach[1]:.3g}) that the model was fitted for, where its "
             "probabilities only say that they are beyond it. Fit it with such costs, with a wider "
-            "zone, or with zone=None.",
+            f"zone, or with zone=None. {Pitfall.BEYOND_THE_ZONE}",
             UserWarning,
-            stacklevel=4,
+            stacklevel=depth,
         )
 
 
@@ -123,7 +126,7 @@ def _check_spread(unit: float, least: float, most: float) -> None:
         raise ValueError(
             f"example_costs are too far apart: stakes of rows are from {least:.3g} to "
             f"{most:.3g}, {unit:.3g} on average; at most {HEAVIEST:g} times that can be "
-            "trained for, and no less than its inverse but zero."
+            f"trained for, and no less than its inverse but zero. {Pitfall.UNITS}"
         )
 
 

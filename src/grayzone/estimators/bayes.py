@@ -20,12 +20,14 @@ from grayzone.decision import (
 from grayzone.decision.costs import Costs, has_threshold, threshold_of
 from grayzone.decision.priors import class_shares
 from grayzone.decision.rules import cuts_between_actions
+from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._stakes import reach_of, warn_beyond_reach
 from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._wrapper import DecidingWrapper
 from grayzone.estimators.facts import unwrapped
 from grayzone.numerics.checks import Floats, Numbers, all_or_nothing, as_numpy
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.sources.open import refuse_blocks
 
 __all__ = ["BayesDecisionClassifier"]
@@ -193,6 +195,7 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
         self._set_rejection(classes)
         self._expose_inner(estimator, self.actions_, X)
         self._warn_beyond_zone()
+        tell_contradictions(self, inside=estimator, depth=4)
         return self
 
     def _set_decision(self, classes: Any, y: Any, sample_weight: Any) -> None:
@@ -220,7 +223,7 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
                 f"Decisions change at a probability of {beyond[0]:.3g}, outside the zone "
                 f"({zone[0]:.3g}, {zone[1]:.3g}) that the classifier was fitted for, where its "
                 "probabilities only say that they are beyond it. Fit it with these costs, with a "
-                "wider zone, or with zone=None.",
+                f"wider zone, or with zone=None. {Pitfall.BEYOND_THE_ZONE}",
                 UserWarning,
                 stacklevel=4,
             )

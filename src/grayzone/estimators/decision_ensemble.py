@@ -33,6 +33,7 @@ from grayzone.estimators._answering import (
 )
 from grayzone.estimators._base import rows_of
 from grayzone.estimators._callbacks import CallbackSupportMixin, fit_progress, with_callbacks
+from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._draws import (
     Fold,
     Given,
@@ -306,6 +307,7 @@ class DecisionEnsembleClassifier(
         self._hold(X, given, honest)
         self._set_limits(limits, given)
         self._account(given, folds, prices)
+        tell_contradictions(self, example_costs)
         return self
 
     def _checked_limits(self) -> dict[str, float]:

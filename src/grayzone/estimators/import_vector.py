@@ -17,6 +17,7 @@ from grayzone.estimators._callbacks import (
     fit_progress,
     with_callbacks,
 )
+from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
@@ -28,6 +29,7 @@ from grayzone.numerics.checks import (
 )
 from grayzone.numerics.kernels import NAMES, Kernel
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.greedy import Criterion, Growth, Model, Rules, Watch, move_points
 from grayzone.solvers.kernel.choose import kernel_for
@@ -291,6 +293,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
             self.held_out_path_ = moved(np.array(watch.path), labelled.like)
         self._tell_unless_certain(self.dual_gap_)
         self._tell_if_not_exact(growth.gave_up)
+        tell_contradictions(self)
         return self
 
     def _specify(self, labelled: Labelled) -> tuple[Kernel, Criterion]:
@@ -372,7 +375,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         warnings.warn(
             f"The last fit to the import points stopped at a relative duality gap of {gap:.2e}: "
             "rounding errors or a very hard problem. Scale the features, or lower C or the degree "
-            "of a polynomial kernel.",
+            f"of a polynomial kernel. {Pitfall.NOT_CONVERGED}",
             ConvergenceWarning,
             stacklevel=FIT_DEPTH,
         )
@@ -384,7 +387,8 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         warnings.warn(
             "selection='exact' was too much work on these data: from some point on, candidates "
             "were compared by one Newton step, as selection='one-step' does. Scale the features, "
-            "lower C or the degree of a polynomial kernel, or draw n_candidates.",
+            "lower C or the degree of a polynomial kernel, or draw n_candidates. "
+            f"{Pitfall.UNSCALED}",
             UserWarning,
             stacklevel=FIT_DEPTH,
         )

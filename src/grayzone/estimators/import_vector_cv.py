@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from grayzone.estimators._base import FunctionClassifier
 from grayzone.estimators._callbacks import CallbackSupportMixin, with_callbacks
+from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._search import (
     FoldedRows,
     Scorer,
@@ -283,6 +284,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
             model._tell_unless_certain(self.dual_gap_)
             gave_up = gave_up or growth.gave_up
         model._tell_if_not_exact(gave_up)
+        tell_contradictions(self)
         return self
 
     def _model(self) -> ImportVectorMachine:

@@ -34,6 +34,7 @@ from grayzone.numerics.checks import (
 from grayzone.numerics.kernels import NAMES, resolve_kernel
 from grayzone.numerics.moments import difference, mean_and_root, triangle
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.numerics.pivoted import pivoted_columns
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.kernel.choose import check_kernel_matrix
@@ -365,7 +366,8 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         directions, like = [solution.direction for solution in solutions], labelled.like
         if not any(max(direction.kappas) > 0.0 for direction in directions):
             warnings.warn(
-                "The classes have the same mean: no direction tells them apart; the bound is 0.",
+                "The classes have the same mean: no direction tells them apart; the bound is 0. "
+                f"{Pitfall.SAME_MEANS}",
                 UserWarning,
                 stacklevel=4,
             )

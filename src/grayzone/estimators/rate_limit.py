@@ -36,6 +36,7 @@ from grayzone.numerics.checks import (
     check_weights,
 )
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.sources.open import refuse_blocks
 from grayzone.sources.split import check_fraction, split_rows
 
@@ -241,7 +242,8 @@ class RateLimitClassifier(DecidingWrapper):
             return 1
         if self.positive not in classes.tolist():
             raise ValueError(
-                f"positive={self.positive!r} is not among the classes {classes.tolist()}."
+                f"positive={self.positive!r} is not among the classes {classes.tolist()}. "
+                f"{Pitfall.ORDER_OF_CLASSES}"
             )
         return classes.tolist().index(self.positive)
 
@@ -251,7 +253,7 @@ class RateLimitClassifier(DecidingWrapper):
         if frozen and self.cv is not None:
             raise ValueError(
                 "A frozen classifier is not fitted to folds: cv must be None, and the rows given "
-                "to fit ones that its own fit has not seen."
+                f"to fit ones that its own fit has not seen. {Pitfall.ANOTHER_MODEL}"
             )
         if frozen or self.cv is not None:
             return used, used

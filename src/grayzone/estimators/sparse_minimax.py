@@ -32,6 +32,7 @@ from grayzone.numerics.checks import (
     check_integer,
     check_number,
 )
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.minimax.aims import Aim
 from grayzone.solvers.minimax.basis import Family
@@ -362,7 +363,8 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
     def _expose(self, machines: list[Greedy], bounds: list[Pair], aim: Aim) -> None:
         if not any(machine.centres for machine in machines):
             warnings.warn(
-                "No basis function has different means in the two classes: the bound is 0.",
+                "No basis function has different means in the two classes: the bound is 0. "
+                f"{Pitfall.SAME_MEANS}",
                 UserWarning,
                 stacklevel=FIT_DEPTH,
             )

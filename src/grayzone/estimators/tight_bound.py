@@ -33,6 +33,7 @@ from grayzone.estimators._callbacks import (
     fit_progress,
     with_callbacks,
 )
+from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
 from grayzone.estimators._partial_fit import ACCEPTED, PartialFit
@@ -48,6 +49,7 @@ from grayzone.numerics.checks import (
     check_penalty,
 )
 from grayzone.numerics.losses import sigmoid
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.solvers.loop import MOST_SILENT
 from grayzone.solvers.policy.cut import cut_scores
 from grayzone.solvers.policy.decisions import actions_of, mean_costs
@@ -322,6 +324,7 @@ class TightBoundLogisticRegression(
             coefs = solution.first, solution.coef
             self.held_out_costs_ = mean_costs(held_out, coefs, costs, self.fit_intercept)
         self._warn(solution.stopped, endless=solution.path[-1] <= _NO_ERROR * problem.best)
+        tell_contradictions(self, example_costs)
         return self
 
     def _check_parameters(self) -> tuple[Target, ...]:
@@ -393,9 +396,10 @@ class TightBoundLogisticRegression(
             for target in targets:
                 target.check_rows(*held_out.counts.tolist())
         except TooFewRowsError as error:
+            said = str(error).removesuffix(f" {Pitfall.TOO_FEW_ROWS}")
             raise TooFewRowsError(
-                f"{error} So would a larger validation_fraction (now {share:g}); "
-                "confidence=None makes no statement."
+                f"{said} So would a larger validation_fraction (now {share:g}); "
+                f"confidence=None makes no statement. {Pitfall.TOO_FEW_ROWS}"
             ) from None
         return train, held_out
 
@@ -441,7 +445,8 @@ class TightBoundLogisticRegression(
         if every > one:
             warnings.warn(
                 f"On held-out rows decisions cost {every:.4g} with n_bounds={self.n_bounds}, "
-                f"more than {one:.4g} with one bound. Choose C anew, or n_bounds=1.",
+                f"more than {one:.4g} with one bound. Choose C anew, or n_bounds=1. "
+                f"{Pitfall.MORE_BOUNDS}",
                 UserWarning,
                 stacklevel=FIT_DEPTH,
             )
@@ -449,7 +454,7 @@ class TightBoundLogisticRegression(
         if not stopped and not self.promised_decrease_ <= most:
             warnings.warn(
                 f"The last convex fit stopped {self.promised_decrease_:.1e} from stationary; scale "
-                f"the features or raise max_iter (now {self.max_iter}).",
+                f"the features or raise max_iter (now {self.max_iter}). {Pitfall.NOT_CONVERGED}",
                 ConvergenceWarning,
                 stacklevel=FIT_DEPTH,
             )

@@ -17,6 +17,7 @@ from grayzone.decision import bayes_decision
 from grayzone.decision.costs import has_threshold, threshold_of
 from grayzone.estimators._base import class_probabilities, labels_at
 from grayzone.estimators._callbacks import FIT_DEPTH, with_callbacks
+from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._gate import Yardstick, of_all_rows
 from grayzone.estimators._lazy import lazily
 from grayzone.estimators._partial_fit import ACCEPTED
@@ -32,6 +33,7 @@ from grayzone.estimators.tight_bound import TightBoundLogisticRegression
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import all_or_nothing, as_numpy
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.solvers.policy.decisions import actions_of
 from grayzone.sources.open import open_rows, refuse_blocks
 
@@ -234,6 +236,7 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
             sum(walk.n_failed for walk in walks) + (not converged),
             sum(walk.scores.size for walk in walks) + 1,
         )
+        tell_contradictions(self)
         return self
 
     def _choose(self, contest: _Contest) -> tuple[dict[str, Any], list[_Walk]]:
@@ -270,7 +273,8 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
         if n_failed:
             warnings.warn(
                 f"{n_failed} of {n_fits} fits stopped far from stationary. Scale the features, "
-                f"raise max_iter (now {self.max_iter}), or leave large values out of Cs.",
+                f"raise max_iter (now {self.max_iter}), or leave large values out of Cs. "
+                f"{Pitfall.NOT_CONVERGED}",
                 ConvergenceWarning,
                 stacklevel=FIT_DEPTH,
             )

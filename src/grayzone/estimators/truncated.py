@@ -23,6 +23,7 @@ from grayzone.estimators._callbacks import (
     fit_progress,
     with_callbacks,
 )
+from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._restarting import Restarting
 from grayzone.estimators._selection import (
     check_carrier,
@@ -43,6 +44,7 @@ from grayzone.numerics.checks import (
 )
 from grayzone.numerics.kernels import NAMES
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.solvers import Record, Solution, Status, TruncatedSpec, minimise
 from grayzone.solvers.choose import check_possible
 from grayzone.solvers.kernel.choose import kernel_for
@@ -355,6 +357,7 @@ class TruncatedLogisticRegression(
         self._tell_unless_converged(solution)
         self._tell_unless_faithful(labelled, solution)
         self._tell_if_constant(solution)
+        tell_contradictions(self, example_costs)
         return self
 
     def _fit_to(
@@ -484,7 +487,7 @@ class TruncatedLogisticRegression(
             advice = "Let it go on for a better model."
         warnings.warn(
             f"The fit stopped at a relative duality gap of {self.dual_gap_:.2e}, above "
-            f"tol={self.tol:g}: {solution.status.value}. {advice}",
+            f"tol={self.tol:g}: {solution.status.value}. {advice} {Pitfall.NOT_CONVERGED}",
             ConvergenceWarning,
             stacklevel=FIT_DEPTH,
         )
@@ -503,7 +506,8 @@ class TruncatedLogisticRegression(
             warnings.warn(
                 "Predictions of the training rows are not the scores that the fit has certified: "
                 f"they differ by up to {float(xp.max(away)):.1e}, by rounding errors of large "
-                "values. Scale the features, or lower C or the degree of a polynomial kernel.",
+                "values. Scale the features, or lower C or the degree of a polynomial kernel. "
+                f"{Pitfall.UNSCALED}",
                 ConvergenceWarning,
                 stacklevel=FIT_DEPTH,
             )
@@ -513,7 +517,8 @@ class TruncatedLogisticRegression(
             return
         warnings.warn(
             "The fitted model is a constant: the class priors lie outside the zone, and no "
-            f"function of these features gains more than its penalty. {CONSTANT_HELP}",
+            f"function of these features gains more than its penalty. {CONSTANT_HELP} "
+            f"{Pitfall.CONSTANT}",
             UserWarning,
             stacklevel=FIT_DEPTH,
         )

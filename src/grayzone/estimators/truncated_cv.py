@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from grayzone.estimators._base import SupportVectorClassifier
 from grayzone.estimators._callbacks import FIT_DEPTH, CallbackSupportMixin, with_callbacks
+from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._gate import Yardstick, least, of_all_rows
 from grayzone.estimators._moved_cut import ANYWHERE, Deciding, Range, check_tuning, range_of
 from grayzone.estimators._search import (
@@ -42,6 +43,7 @@ from grayzone.estimators._zone_grid import (
 from grayzone.estimators.truncated import CONSTANT_HELP, TruncatedLogisticRegression
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import HEAVIEST, all_or_nothing
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.solvers import Solution
 from grayzone.solvers.kernel.choose import check_kernel_matrix
 from grayzone.sources.labelled import Labelled
@@ -358,6 +360,7 @@ class TruncatedLogisticRegressionCV(
         last = self._expose(choice, labelled)
         self._tell_unless_converged(choice, last)
         self._tell_if_constant(choice, last)
+        tell_contradictions(self, example_costs)
         return self
 
     def _folds(self, data: FoldedRows, labelled: Labelled) -> list[Fold]:
@@ -458,7 +461,7 @@ class TruncatedLogisticRegressionCV(
         warnings.warn(
             f"The chosen model is a constant, as {n_constant + 1} of {choice.n_fits + 1} fits are: "
             "the class priors lie outside the zone, and no function of these features gains more "
-            f"than its penalty. {CONSTANT_HELP}",
+            f"than its penalty. {CONSTANT_HELP} {Pitfall.CONSTANT}",
             UserWarning,
             stacklevel=FIT_DEPTH,
         )
@@ -471,7 +474,7 @@ class TruncatedLogisticRegressionCV(
         warnings.warn(
             f"{n_failed} of {choice.n_fits + self.refit} fits stopped above a relative duality gap "
             f"of tol={self.tol:g}. Scale the features, raise max_iter (now {self.max_iter}) or "
-            "tol, or leave large values out of Cs.",
+            f"tol, or leave large values out of Cs. {Pitfall.NOT_CONVERGED}",
             ConvergenceWarning,
             stacklevel=FIT_DEPTH,
         )

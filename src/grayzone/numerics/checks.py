@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 
 Array = Any  # an array of any library that follows the array API standard
 Floats = NDArray[np.float64]
@@ -50,7 +51,8 @@ def all_or_nothing(fit: Callable[Given, Result]) -> Callable[Given, Result]:
             if isinstance(error, (FloatingPointError, np.linalg.LinAlgError)):
                 raise ValueError(
                     f"This fit takes numbers that double precision does not have ({error}). Scale "
-                    "the features; weights, costs and C should not be far apart."
+                    "the features; weights, costs and C should not be far apart. "
+                    f"{Pitfall.UNSCALED}"
                 ) from error
             raise
 
@@ -196,7 +198,7 @@ def check_values(X: Array, place: str = "") -> None:
     if largest > LARGEST:
         raise ValueError(
             f"X has values up to {largest:.3g} in absolute value{place}, above {LARGEST:g}: their "
-            "squares would overflow. Scale the features."
+            f"squares would overflow. Scale the features. {Pitfall.UNSCALED}"
         )
 
 
@@ -291,10 +293,15 @@ def check_named(mapping: Mapping[Any, Any], labels: NDArray[Any], name: str) -> 
     known = labels.tolist()
     unknown = [label for label in mapping if label not in known]
     if unknown:
-        raise ValueError(f"{name} names {unknown}, not among the classes {known}.")
+        raise ValueError(
+            f"{name} names {unknown}, not among the classes {known}. {Pitfall.ORDER_OF_CLASSES}"
+        )
     missing = [label for label in known if label not in mapping]
     if missing:
-        raise ValueError(f"{name} has no entry for {missing}; it must name all classes, {known}.")
+        raise ValueError(
+            f"{name} has no entry for {missing}; it must name all classes, {known}. "
+            f"{Pitfall.ORDER_OF_CLASSES}"
+        )
 
 
 def check_weights(sample_weight: Any, n_samples: int) -> Floats:

@@ -31,6 +31,7 @@ from sklearn.metrics.pairwise import manhattan_distances
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy, check_choice, check_integer, check_number
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.numerics.threads import split
 
 Array = Any
@@ -141,7 +142,8 @@ class Kernel:
         raise ValueError(
             f"X has values up to {extent.largest:.3g}, too large for the {self.name} kernel with "
             f"gamma={self.gamma:.3g}: its values, or distances, would be above "
-            f"{_LARGEST_VALUE:g}. Scale the features, or lower gamma or the degree."
+            f"{_LARGEST_VALUE:g}. Scale the features, or lower gamma or the degree. "
+            f"{Pitfall.UNSCALED}"
         )
 
     def _largest_log(self, square: float) -> float:
@@ -464,7 +466,8 @@ def scaled_width(n_features: int, variance: float, extent: Extent) -> float:
     if not isfinite(width):
         raise ValueError(
             f"gamma='scale' is 1 / (n_features * X.var()), which is beyond all doubles for a "
-            f"variance of {variance:.2g}; scale the features, or give a number for gamma."
+            f"variance of {variance:.2g}; scale the features, or give a number for gamma. "
+            f"{Pitfall.UNSCALED}"
         )
     return width
 

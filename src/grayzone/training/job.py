@@ -13,6 +13,7 @@ import numpy as np
 
 from grayzone.decision.rules import cuts_between_actions
 from grayzone.estimators.facts import facts_of
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.reporting.page import render
 from grayzone.reporting.parts import Compared, Finding
 from grayzone.reporting.summary import summarise
@@ -182,6 +183,12 @@ def _task(request: Request, rows: Rows) -> tuple[Task, list[str]]:
     if why and request.positive is None:
         another = request.option("positive")
         notes.append(f"The positive class is {classes[1]!r} ({why}; {another} chooses another).")
+    if stakes.never_undecided:
+        notes.append(
+            f"{request.option('reject_cost')} {stakes.reject_cost:g} is never worth paying: some "
+            "decision is always expected to cost no more, and no row will be left undecided. "
+            f"{Pitfall.NEVER_UNDECIDED}"
+        )
     X, schema = _features(request, rows, stakes, notes)
     places = {label: k for k, label in enumerate(classes)}
     codes = np.array([places[label] for label in rows.labels], dtype=np.intp)

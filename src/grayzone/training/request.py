@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from grayzone.decision.confidence import check_precision, fewest_rows
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.tables.errors import UserError, shortened
 from grayzone.training.candidates import AUTO, MODELS
 from grayzone.training.rows import Roles
@@ -147,5 +148,5 @@ def check_stakes(stakes: Stakes, labels: Array) -> None:
         raise UserError(
             f"{name} {limit.value:g} takes at least {2 * held:,} rows {of}, half of them held out "
             f"to set a threshold that holds with a probability of {CONFIDENCE:g}; there are "
-            f"{there:,}."
+            f"{there:,}. {Pitfall.TOO_FEW_ROWS}"
         )

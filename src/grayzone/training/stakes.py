@@ -15,6 +15,8 @@ from grayzone.decision import bayes_decision, near_range, near_threshold, thresh
 from grayzone.decision.costs import error_costs
 from grayzone.decision.limits import Target, cut_at
 from grayzone.decision.near import FACTOR
+from grayzone.decision.rules import rejection_pays
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.tables.errors import UserError, shortened
 from grayzone.tables.reading import as_text, read_table
 
@@ -63,6 +65,13 @@ class Stakes:
     def binary(self) -> bool:
         """Whether there are two classes."""
         return len(self.classes) == 2
+
+    @property
+    def never_undecided(self) -> bool:
+        """Whether staying undecided is allowed, and dearer than deciding for every row."""
+        if self.reject_cost is None or self.reach is not None or self.columns is not None:
+            return False
+        return not rejection_pays(self.costs, [self.reject_cost] * len(self.classes))
 
     @property
     def positive(self) -> str | None:
@@ -202,7 +211,10 @@ def order_classes(labels: Array, positive: str | None) -> tuple[tuple[str, ...],
     names, counts = np.unique(labels, return_counts=True)
     known = [str(name) for name in names]
     if positive is not None and positive not in known:
-        raise UserError(f"--positive {positive!r} is no label; labels: {shortened(known)}.")
+        raise UserError(
+            f"--positive {positive!r} is no label; labels: {shortened(known)}. "
+            f"{Pitfall.ORDER_OF_CLASSES}"
+        )
     if len(known) > 2:
         if positive is not None:
             raise UserError(f"--positive is for two classes; the target has {len(known)}.")

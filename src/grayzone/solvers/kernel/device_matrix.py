@@ -12,6 +12,7 @@ from array_api_compat import device, is_cupy_array, is_torch_array
 
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
 from grayzone.solvers.kernel.features import indefinite
 
 Array = Any
@@ -165,7 +166,7 @@ class KernelSystem:
             if definite:
                 raise ValueError(
                     "Rounding errors of large kernel values leave their matrix no Cholesky factor. "
-                    "Scale the features, or lower gamma, the degree or C."
+                    f"Scale the features, or lower gamma, the degree or C. {Pitfall.UNSCALED}"
                 ) from error
             raise indefinite("its matrix has no Cholesky factor") from error
         self._inverses = _diagonal_inverses(self._lower, self._size)

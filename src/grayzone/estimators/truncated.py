@@ -126,10 +126,9 @@ class TruncatedLogisticRegression(
         "as-fitted" leaves them as they are, which is too close to the zone. A side where decisions
         are made outside the zone (one that was given), and a class whose cap is below 1/2, stay
         as fitted.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable, \
-            default="linear"
-        Kernel of f. A callable takes two matrices and returns the kernel values of their
-        rows; with "precomputed", X holds these values.
+    kernel : str or callable, default="linear"
+        Kernel of f: "linear", "poly", "rbf", "sigmoid", "laplacian" or "precomputed", where X
+        holds the kernel values. A callable takes two matrices and returns those of their rows.
     gamma : {"scale", "auto"} or float, default="scale"
         Width of the kernels "rbf", "poly", "sigmoid" and "laplacian"; "scale" is 1 / (n_features *
         X.var()) and "auto" 1 / n_features, as in ``SVC``.
@@ -219,8 +218,13 @@ class TruncatedLogisticRegression(
         Iterations of the solver.
     n_features_in_ : int
         Features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names that are all strings.
+
+    See Also
+    --------
+    TruncatedLogisticRegressionCV : C and a zone chosen by cross-validation.
+    ImportVectorMachine : Probabilities everywhere, of few points.
 
     References
     ----------

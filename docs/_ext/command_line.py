@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from docutils import nodes
@@ -52,6 +53,13 @@ def _told(parameter: Any, context: Any) -> tuple[str, str] | None:
     return record and (record[0], " ".join(record[1].split()))
 
 
+def _paragraph(text: str) -> nodes.paragraph:
+    """A paragraph; what stands between backticks is code."""
+    parts = enumerate(" ".join(text.split()).split("`"))
+    kinds = (nodes.Text, partial(nodes.literal, ""))
+    return nodes.paragraph("", "", *(kinds[k % 2](part) for k, part in parts if part))
+
+
 class Command(SphinxDirective):
     """Show a command: usage, what it does, and a definition list of its options."""
 
@@ -64,12 +72,12 @@ class Command(SphinxDirective):
         line, text, options = usage(path)
         shown: list[nodes.Node] = [nodes.literal_block("", f"{path} {line}", language="none")]
         paragraphs = [part for part in text.split("\n\n") if part.strip()]
-        shown += [nodes.paragraph("", " ".join(part.split())) for part in paragraphs]
+        shown += [_paragraph(part) for part in paragraphs]
         items = [
             nodes.definition_list_item(
                 "",
                 nodes.term("", "", nodes.literal("", written)),
-                nodes.definition("", nodes.paragraph("", said)),
+                nodes.definition("", _paragraph(said)),
             )
             for written, said in options
         ]

@@ -72,6 +72,16 @@ SLOW = {
 
 # Tests whose first case takes more than .3 seconds: not in `-m quick`.
 HEAVY = {
+    "tests/docs/test_api_reference.py": """
+        test_docstrings_are_whole test_every_command_has_its_section test_fractions_have_braces
+        test_options_are_those_of_the_command
+    """,
+    "tests/docs/test_extending_pages.py": """
+        test_a_loss_serves_three_classes test_a_source_gives_what_numpy_gives
+        test_a_loss_with_an_intercept_and_weights_reaches_the_optimum
+        test_the_classifier_of_the_page_has_the_gap_that_it_tells
+        test_the_page_of_solvers_tells_of_gaps_that_close test_the_strategy_never_goes_uphill
+    """,
     "tests/training/test_train_walk.py": """
         test_a_likely_leak_is_named_in_the_first_sentence
         test_a_limit_is_kept_on_new_rows_by_the_model_that_is_kept

@@ -140,12 +140,12 @@ class TruncatedLogisticRegression(
         "ramp" also saturates the other side (§3.3 of [1]_): rows beyond the far end of the zone are
         given up. Not convex: started from the convex fit, a local optimum.
     penalty : {"l2", "l1", "elasticnet"}, default="l2"
-        What keeps the function small. "l1" is :math:`\tfrac1C \|a\|_1`, not the squared norm: with
+        What keeps the function small. "l1" is :math:`\|a\|_1 / C`, not the squared norm: with
         the linear kernel a is ``coef_``, few features; with others the coefficients of
         :math:`f = \sum_j a_j k(x_j, \cdot)`, few rows (Roth's expansion, §3.3 of [1]_), for which
-        ``cache_size`` must hold all kernel values. "elasticnet" is :math:`\tfrac1C (\rho \|a\|_1 +
-        \tfrac{1-\rho}{2} \|f\|^2)` with :math:`\rho` the ``l1_ratio``. Both are for NumPy and SciPy
-        arrays, the truncated loss, a finite C and ``solver="auto"``.
+        ``cache_size`` must hold all kernel values. "elasticnet" is :math:`(\rho \|a\|_1 +
+        \tfrac{1-\rho}{2} \|f\|^2) / C` with :math:`\rho` the ``l1_ratio``. Both are for NumPy and
+        SciPy arrays, the truncated loss, a finite C and ``solver="auto"``.
     l1_ratio : float, default=0.5
         Share of the l1 norm in the elastic net, above 0 and up to 1.
     cache_size : float, default=1000

@@ -295,7 +295,7 @@ def zone_log_loss(
 
     .. math::
 
-        -\frac1n \Big[ \sum_{i: y_i = 1} \log \min(p_i, p_{\max})
+        -\frac{1}{n} \Big[ \sum_{i: y_i = 1} \log \min(p_i, p_{\max})
         + \sum_{i: y_i = -1} \log \min(1 - p_i, 1 - p_{\min}) \Big].
 
     With more classes each has a cap, and a row's loss is

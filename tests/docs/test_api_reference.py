@@ -1,6 +1,7 @@
 """docs/api: every public name once, commands as they are, docstrings that numpydoc finds whole."""
 
 import ast
+import doctest
 import enum
 import importlib
 import inspect
@@ -206,6 +207,17 @@ def test_docstrings_are_whole(room):
             for method, said in methods_of(thing):
                 faults += faults_of(f"{room}.{name}.{method}", but | NOT_OF_METHODS | said)
     assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("room", [*PUBLIC, *CONTRACTS])
+def test_every_name_has_an_example_that_runs(room):
+    if room == "grayzone.nn":
+        pytest.importorskip("torch")
+    module, parser = importlib.import_module(room), doctest.DocTestParser()
+    for name in PUBLIC.get(room) or CONTRACTS[room] or module.__all__:
+        examples = parser.get_examples(inspect.getdoc(getattr(module, name)) or "")
+        shown = [e for e in examples if e.want and not e.options.get(doctest.SKIP)]
+        assert shown, f"{room}.{name}"
 
 
 def test_fractions_have_braces():

@@ -14,6 +14,8 @@ from array_api_compat import is_array_api_obj
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 
+__all__ = ["move_to", "to_numpy"]
+
 Array = Any
 Convert = Callable[[Array], Array]
 
@@ -70,6 +72,10 @@ def to_numpy(estimator: Any) -> Any:
     -------
     moved : estimator
         The copy.
+
+    See Also
+    --------
+    move_to : From NumPy to where another array is.
 
     Examples
     --------

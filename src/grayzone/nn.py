@@ -8,8 +8,9 @@ A row's margin is the log-odds against its own class, :math:`u = \log((1 - p_y) 
 
 References
 ----------
-.. [1] R. Hérault and Y. Grandvalet, "Sparse probabilistic classifiers", ICML 2007.
-.. [2] N. Le Roux, "Tighter bounds lead to improved classifiers", ICLR 2017.
+R. Hérault and Y. Grandvalet, "Sparse probabilistic classifiers", ICML 2007.
+
+N. Le Roux, "Tighter bounds lead to improved classifiers", ICLR 2017.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class _ZoneLoss(_Loss):
 
 
 class TruncatedLoss(_ZoneLoss):
-    r"""The truncated logistic loss :math:`\log(1 + e^{\max(u, F_y)})`, eq. (8) of [1]_.
+    r"""The truncated logistic loss :math:`\log(1 + e^{\max(u, F_y)})`, Hérault & Grandvalet (8).
 
     The likelihood where decisions are made: a row whose class is more certain than its end of the
     gray zone pulls no more, so that a network spends its capacity on the others. Probabilities
@@ -156,6 +157,15 @@ class TruncatedLoss(_ZoneLoss):
     ----------
     floors : tensor of shape (n_classes,)
         Floors F of each class, a buffer.
+
+    See Also
+    --------
+    RampLoss : Rows beyond the far end of the zone are given up as well.
+    grayzone.TruncatedLogisticRegression : Linear and kernel models of the same loss.
+
+    References
+    ----------
+    R. Hérault and Y. Grandvalet, "Sparse probabilistic classifiers", ICML 2007.
 
     Examples
     --------
@@ -195,6 +205,11 @@ class TruncatedLoss(_ZoneLoss):
             Floors of rows whose costs, and so whose zones, are their own.
         weight : tensor of shape (n_rows,), optional
             Weights of rows.
+
+        Returns
+        -------
+        tensor
+            One number, or one for each row where nothing is reduced.
         """
         labels = self._labels(logits, target)
         margins = self._margins(logits, labels)
@@ -203,7 +218,7 @@ class TruncatedLoss(_ZoneLoss):
 
 
 class RampLoss(_ZoneLoss):
-    r"""The loss saturated on both sides, §3.3 of [1]_.
+    r"""The loss saturated on both sides, Hérault & Grandvalet (2007), §3.3.
 
     .. math:: \log(1 + e^{\min(\max(u, F_y), G_y)})
 
@@ -213,13 +228,30 @@ class RampLoss(_ZoneLoss):
 
     Parameters
     ----------
-    zone, costs, n_classes, prior, reduction
-        As in :class:`TruncatedLoss`; the zone must lie inside (0, 1).
+    zone : float, pair, mapping or array-like, default=1.0
+        As in :class:`TruncatedLoss`; it must lie inside (0, 1).
+    costs : None, "balanced", mapping or array-like of shape (n_classes, n_classes), default=None
+        What errors cost, which is where the threshold comes from; labels are 0 to K − 1.
+    n_classes : int, default=2
+        Number of classes.
+    prior : array-like of shape (n_classes,), default=None
+        Class frequencies, for ``costs="balanced"``.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What is returned of the losses of rows.
 
     Attributes
     ----------
     floors, ceilings : tensors of shape (n_classes,)
         F and G of each class, buffers.
+
+    See Also
+    --------
+    TruncatedLoss : The convex loss to start from.
+    grayzone.TruncatedLogisticRegression : Linear and kernel models, ``loss="ramp"``.
+
+    References
+    ----------
+    R. Hérault and Y. Grandvalet, "Sparse probabilistic classifiers", ICML 2007.
 
     Examples
     --------
@@ -268,6 +300,11 @@ class RampLoss(_ZoneLoss):
             F and G of rows whose zones are their own.
         weight : tensor of shape (n_rows,), optional
             Weights of rows.
+
+        Returns
+        -------
+        tensor
+            One number, or one for each row where nothing is reduced.
         """
         labels = self._labels(logits, target)
         margins = self._margins(logits, labels)
@@ -288,7 +325,7 @@ class TightBoundLoss(_Loss):
 
     .. math:: \max_b c_{yb} - \sum_a R_a \nu_a (1 + \log p_a - \log \nu_a) \ge J,
 
-    with equality, and the same gradient, at :math:`p = \nu`: Algorithm 1 of [2]_. For uniform
+    with equality, and the same gradient, at :math:`p = \nu`: Algorithm 1 of Le Roux. For uniform
     :math:`\nu` it is the (cost-weighted) log-loss, up to a constant. Train with that first: from
     random weights J alone is flat.
 
@@ -309,6 +346,15 @@ class TightBoundLoss(_Loss):
     ----------
     action_costs : tensor of shape (n_classes, n_actions)
         What each action costs, given the class; a buffer.
+
+    See Also
+    --------
+    grayzone.TightBoundLogisticRegression : Linear models that minimise the same.
+    TruncatedLoss : A likelihood where decisions are made.
+
+    References
+    ----------
+    N. Le Roux, "Tighter bounds lead to improved classifiers", ICLR 2017.
 
     Examples
     --------
@@ -362,6 +408,11 @@ class TightBoundLoss(_Loss):
             What each action costs for each row, whose class is known.
         weight : tensor of shape (n_rows,), optional
             Weights of rows.
+
+        Returns
+        -------
+        tensor
+            One number, or one for each row where nothing is reduced.
         """
         labels = self._labels(logits, target)
         log_p = torch.log_softmax(_scores(logits, self.action_costs.shape[1]), dim=1)

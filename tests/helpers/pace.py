@@ -105,6 +105,16 @@ HEAVY = {
         test_a_bound_is_above_and_touches_where_it_was_made test_a_network_learns_costs
         test_the_package_does_not_import_torch
     """,
+    "tests/docs/test_api_reference.py": """
+        test_docstrings_are_whole test_every_command_has_its_section test_fractions_have_braces
+        test_options_are_those_of_the_command
+    """,
+    "tests/docs/test_extending_pages.py": """
+        test_a_loss_serves_three_classes test_a_source_gives_what_numpy_gives
+        test_a_loss_with_an_intercept_and_weights_reaches_the_optimum
+        test_the_classifier_of_the_page_has_the_gap_that_it_tells
+        test_the_page_of_solvers_tells_of_gaps_that_close test_the_strategy_never_goes_uphill
+    """,
     "tests/laws/test_found_by_fuzzing.py": """
         test_a_polynomial_next_to_no_penalty_ends_below_rounding
         test_exact_choices_are_those_of_all_candidates_at_their_optimum

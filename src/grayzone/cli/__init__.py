@@ -20,6 +20,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         0; 1 where the machine failed, 2 where the input was at fault, 130 when interrupted.
+
+    See Also
+    --------
+    grayzone.train : What the command ``train`` does, from Python.
+
+    Examples
+    --------
+    >>> from grayzone.cli import main
+    >>> main(["--version"])  # doctest: +ELLIPSIS
+    grayzone ...
+    0
     """
     try:
         from grayzone.cli._app import run

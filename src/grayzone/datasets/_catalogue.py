@@ -214,12 +214,16 @@ CATALOGUE = {entry.name: entry for entry in _ENTRIES}
 
 
 def list_datasets() -> list[str]:
-    """Names of all data sets that `load_dataset` knows.
+    """Return the names of all data sets that `load_dataset` knows.
 
     Returns
     -------
     names : list of str
         In alphabetical order.
+
+    See Also
+    --------
+    load_dataset : Load one of them.
 
     Examples
     --------

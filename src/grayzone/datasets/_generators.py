@@ -46,6 +46,11 @@ def make_twonorm(
     y : ndarray of shape (n_samples,)
         0 or 1.
 
+    See Also
+    --------
+    make_four_clusters : Two classes of two clusters each.
+    make_mixture : Classes of many clusters.
+
     Examples
     --------
     >>> from grayzone.datasets import make_twonorm
@@ -79,8 +84,8 @@ def make_mixture(
     n_samples : int, default=200
         Number of points.
     centres : array of shape (n_classes * m, 2), default=None
-        m centres of each class, class by class. None draws ten of each around a mean of the class:
-        (1, 0), (0, 1), and further ones on their circle.
+        There are m of each class, class by class. None draws ten of each around a mean of the
+        class: (1, 0), (0, 1), and further ones on their circle.
     n_classes : int, default=2
         Number of classes.
     random_state : int, RandomState instance or None, default=None
@@ -91,6 +96,11 @@ def make_mixture(
     mixture : named tuple
         ``X`` (n_samples, 2), ``y`` (n_samples,) and ``proba`` (n_samples, n_classes), the true
         probabilities.
+
+    See Also
+    --------
+    make_four_clusters : Two classes of two clusters each.
+    make_twonorm : Two normal classes.
 
     Examples
     --------
@@ -152,6 +162,11 @@ def make_four_clusters(
     mixture : named tuple
         ``X`` (n_samples, 2), ``y`` (n_samples,) and ``proba`` (n_samples, 2), the true
         probabilities.
+
+    See Also
+    --------
+    make_mixture : Classes of many clusters.
+    make_twonorm : Two normal classes.
 
     Examples
     --------

@@ -64,6 +64,10 @@ def load_dataset(
     ConnectionError
         If a download from the LIBSVM site fails.
 
+    See Also
+    --------
+    list_datasets : The names that it knows.
+
     Examples
     --------
     >>> from grayzone.datasets import load_dataset

@@ -180,6 +180,10 @@ def reject_costs(reject_cost: Any, classes: ArrayLike) -> Floats:
     costs : ndarray of shape (n_classes,)
         Cost of not deciding, given the true class.
 
+    See Also
+    --------
+    bayes_decision : Decide, or stay undecided.
+
     Examples
     --------
     >>> from grayzone.decision import reject_costs
@@ -216,6 +220,11 @@ def class_prior(y: Any, classes: ArrayLike, sample_weight: Any = None) -> Floats
     -------
     prior : ndarray of shape (n_classes,)
         Frequencies, summing to one.
+
+    See Also
+    --------
+    estimate_prior : The same of rows without labels.
+    threshold_from_costs : Takes it for ``costs="balanced"``.
 
     Examples
     --------

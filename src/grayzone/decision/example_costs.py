@@ -85,6 +85,11 @@ def row_stakes(matrices: Array) -> Array:
     stakes : array of shape (n_samples,)
         In the unit of the costs.
 
+    See Also
+    --------
+    row_thresholds : Thresholds of the same rows.
+    cost_matrices : Costs of each row as an array.
+
     Examples
     --------
     >>> from grayzone.decision import cost_matrices, row_stakes

@@ -54,6 +54,10 @@ def rewards_from_logs(
     rewards : ndarray of shape (n_samples, n_actions)
         For ``fit(X, actions, rewards=...)`` of :class:`grayzone.TightBoundLogisticRegression`.
 
+    See Also
+    --------
+    grayzone.TightBoundLogisticRegression : Learns from rewards of every action.
+
     References
     ----------
     D. G. Horvitz and D. J. Thompson, "A generalization of sampling without replacement from a

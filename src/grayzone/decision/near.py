@@ -147,6 +147,10 @@ def near_range(costs: Any, factor: Any = FACTOR, reject_cost: Any = None) -> tup
     low, high : float
         Of the positive class.
 
+    See Also
+    --------
+    near_threshold : Rows whose best decisions are near a threshold, for any costs.
+
     Examples
     --------
     >>> from grayzone.decision.near import near_range

@@ -141,6 +141,20 @@ class EstimatedPrior(NamedTuple):
         Standard errors of the shares; infinite where the probabilities tell nothing of them.
     n_iter : int
         Number of steps.
+
+    See Also
+    --------
+    estimate_prior : Makes it.
+    adjust_prior : Probabilities where the classes have other shares.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.decision import estimate_prior
+    >>> proba = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.2, 0.8]])
+    >>> found = estimate_prior(proba, prior=[0.5, 0.5])
+    >>> found.prior.round(2)
+    array([0.64, 0.36])
     """
 
     prior: Floats

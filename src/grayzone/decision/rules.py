@@ -64,6 +64,10 @@ def action_costs(proba: Array, costs: Costs = None, *, reject_cost: Any = None) 
         One column per class and, with `reject_cost`, a last one for "undecided"; in the array
         library and on the device of `proba`.
 
+    See Also
+    --------
+    bayes_decision : The action of least expected cost.
+
     Examples
     --------
     >>> import numpy as np
@@ -103,6 +107,12 @@ def bayes_decision(proba: Array, costs: Costs = None, *, reject_cost: Any = None
     action : array of shape (n_samples,)
         Index of the class decided for; ``n_classes`` stands for "undecided". In the array
         library and on the device of `proba`.
+
+    See Also
+    --------
+    action_costs : The expected costs that it compares.
+    action_labels : Labels of the actions.
+    grayzone.BayesDecisionClassifier : The same rule around any classifier.
 
     Notes
     -----
@@ -362,6 +372,10 @@ def action_labels(classes: ArrayLike, undecided_label: Any = "auto") -> NDArray[
     -------
     actions : ndarray of shape (n_classes + 1,)
         Every label that can be predicted, wide enough to hold each.
+
+    See Also
+    --------
+    bayes_decision : Numbers of actions, which these labels are for.
 
     Examples
     --------

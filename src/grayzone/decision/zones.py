@@ -47,6 +47,11 @@ def zone_around(threshold: float, width: float | None = 1.0) -> tuple[float, flo
     p_min, p_max : float
         The ends of the zone, with ``p_min < threshold < p_max``.
 
+    See Also
+    --------
+    threshold_from_costs : The threshold of given costs.
+    grayzone.TruncatedLogisticRegression : Fits a zone.
+
     Examples
     --------
     >>> from grayzone.decision import zone_around

@@ -131,7 +131,7 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
 
     @lazily
     def decision_function(self, X: Any) -> Numbers:
-        """Log-odds of the positive class, or the K scores.
+        """Return the log-odds of the positive class, or the K scores.
 
         Parameters
         ----------

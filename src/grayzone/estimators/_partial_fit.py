@@ -55,7 +55,7 @@ class PartialFit:
         """Take one step on a batch of rows.
 
         The bound is that at a solution which is kept for a while and renewed each time the number
-        of rows seen has doubled (§2 of [1]_, "online learning"); steps are those of AdaGrad.
+        of rows seen has doubled (§2 of Le Roux, "online learning"); steps are those of AdaGrad.
         Features should be scaled. No limits, and no held-out rows.
 
         Parameters

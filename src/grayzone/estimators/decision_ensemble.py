@@ -187,7 +187,7 @@ class DecisionEnsembleClassifier(
         The same mean cost if each member decided alone, calibrated.
     n_features_in_ : int
         Features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names that are all strings.
 
     See Also

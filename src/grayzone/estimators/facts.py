@@ -20,7 +20,39 @@ _MOST_POINTS = 50
 
 @dataclass
 class Facts:
-    """Name of a model, and what can be told of it."""
+    """Name of a model, and what can be told of it.
+
+    Attributes
+    ----------
+    name : str
+        Name of the class of the model, out of everything around it.
+    lines : list of (str, str)
+        What it is made of, and how much of that.
+    zone : tuple of float or None
+        Its gray zone.
+    cost_matrix : ndarray or None
+        The costs that it decides by.
+    bound_path : list of float
+        Accuracy bounds after each basis of a minimax machine.
+    weights : list of (str, float)
+        Weights of features, the largest first.
+    points : list of str
+        Training rows that it is made of, the first of them.
+    threshold : float or None
+        Threshold of its decisions, as far as it is told.
+    band : tuple of float or None
+        Thresholds that its costs imply, where these are ranges.
+
+    See Also
+    --------
+    grayzone.report : Shows them.
+
+    Examples
+    --------
+    >>> from grayzone.reporting import Facts
+    >>> Facts("LogisticRegression", threshold=0.2).threshold
+    0.2
+    """
 
     name: str
     lines: list[tuple[str, str]] = field(default_factory=list)

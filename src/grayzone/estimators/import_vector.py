@@ -61,8 +61,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
     ----------
     C : float, default=1.0
         Inverse strength of the penalty, :math:`1/\lambda`.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, \
-            default="rbf"
+    kernel : str or callable, default="rbf"
         Kernel, as in :class:`TruncatedLogisticRegression`.
     gamma : {"scale", "auto"} or float, default="scale"
         Width of the kernels; "scale" is 1 / (n_features * X.var()).
@@ -137,7 +136,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         last class are zero.
     intercept_ : ndarray of shape (1,) or (K,)
         Intercepts.
-    objective_path_ : ndarray of shape (n_iter_,)
+    objective_path_ : ndarray of shape (n_iter,)
         H after each round of additions (and removals).
     objective_ : float
         H of the model.
@@ -145,7 +144,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         H after each move of all points; only with ``move_points``.
     dual_gap_ : float
         Relative duality gap of the model among all functions of its import points.
-    held_out_path_ : ndarray of shape (n_iter_,)
+    held_out_path_ : ndarray of shape (n_iter,)
         Mean loss of the held-out rows after each round; only with ``early_stopping``.
     zone_ : tuple of two floats, or ndarray of shape (K,)
         The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
@@ -157,7 +156,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         Rounds of additions.
     n_features_in_ : int
         Features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names that are all strings.
 
     See Also

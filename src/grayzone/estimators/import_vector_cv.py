@@ -70,8 +70,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
         Fit to all rows with the chosen C. Otherwise there is no model to predict with.
     n_jobs : int or None, default=None
         Folds that are worked on at the same time.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, \
-            default="rbf"
+    kernel : str or callable, default="rbf"
         Kernel, as are all parameters that follow, of :class:`ImportVectorMachine`.
     gamma : {"scale", "auto"} or float, default="scale"
         Width of the kernels; "scale" is that of the training rows in each fold.
@@ -129,7 +128,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
         Coefficients of their kernel functions.
     intercept_ : ndarray of shape (1,) or (K,)
         Intercepts.
-    objective_path_ : ndarray of shape (n_iter_,)
+    objective_path_ : ndarray of shape (n_iter,)
         The criterion after each round of additions, at the penalty of that round.
     objective_ : float
         The criterion of the model.
@@ -145,7 +144,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
         Rounds of additions.
     n_features_in_ : int
         Features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names that are all strings.
 
     See Also

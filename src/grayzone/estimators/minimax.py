@@ -92,8 +92,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
 
     Parameters
     ----------
-    kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable, \
-            default="linear"
+    kernel : str or callable, default="linear"
         Kernel, as in :class:`TruncatedLogisticRegression`. Kernels other than the linear one take
         memory for the squared number of rows, and time for its cube;
         :class:`SparseMinimaxProbabilityMachine` is for many rows.
@@ -161,7 +160,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         ``cost[true, predicted]``.
     n_features_in_ : int
         Features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names that are all strings.
 
     See Also

@@ -133,13 +133,13 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         :math:`\Omega` after each basis; of three classes or more, after one of each class.
     held_out_path_ : ndarray of shape (n_bases,)
         Held-out bound after each basis; only with ``cv``.
-    bases_ : ndarray of shape (n_iter_, n_features)
+    bases_ : ndarray of shape (n_iter, n_features)
         Rows v of the bases; of three classes or more those of all of them, one after the other.
-    gammas_ : ndarray of shape (n_iter_, n_features)
+    gammas_ : ndarray of shape (n_iter, n_features)
         Their weights of the features; equal ones for a width.
     feature_weights_ : ndarray of shape (n_features,)
         Mean weights of the features in units of their variances, of sum 1.
-    dual_coef_ : ndarray of shape (1, n_iter_) or (n_classes, n_iter_)
+    dual_coef_ : ndarray of shape (1, n_iter) or (n_classes, n_iter)
         Coefficients of the bases; 0 for those of other classes.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Independent term.
@@ -149,7 +149,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         Bases.
     n_features_in_ : int
         Features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names that are all strings.
 
     See Also

@@ -170,7 +170,7 @@ class TightBoundLogisticRegression(
         Coefficients of the log-odds of two actions, or of the A scores.
     intercept_ : ndarray of shape (1,) or (A,)
         Intercepts.
-    expected_error_path_ : ndarray of shape (n_iter_,)
+    expected_error_path_ : ndarray of shape (n_iter,)
         J after each bound (after each step of "direct"), in the unit of the costs; it never rises.
     threshold_ : float or None
         Probability from which on ``predict`` decides for the positive class: 1/2, or what a limit
@@ -188,7 +188,7 @@ class TightBoundLogisticRegression(
         Bounds (steps) taken.
     n_features_in_ : int
         Features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names that are all strings.
 
     See Also
@@ -282,7 +282,7 @@ class TightBoundLogisticRegression(
             costs of misclassifying each row if it has that label}``, in any unit. They are rewards
             that the policy is trained for. None beside blocks, which bring theirs.
         rewards : array-like of shape (n_samples, A), default=None
-            Rewards R(a, x) of every row and action, (4.1) of [1]_, in place of all costs: finite
+            Rewards R(a, x) of every row and action, (4.1) of Le Roux, in place of all costs: finite
             numbers in any unit. Columns are those of ``classes_``, then that of the action named by
             ``undecided_label``, where it is not "auto". They are all that is learnt from, if there
             is no such action: ``y`` names the actions (in logs, those taken; if labels mean
@@ -489,7 +489,7 @@ class TightBoundLogisticRegression(
 
     @lazily
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Log-odds of the positive class, or the K scores.
+        """Return the log-odds of the positive class, or the K scores.
 
         Parameters
         ----------
@@ -508,7 +508,7 @@ class TightBoundLogisticRegression(
 
     @lazily
     def policy_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of the actions.
+        """Return the probabilities of the actions.
 
         Parameters
         ----------
@@ -524,7 +524,7 @@ class TightBoundLogisticRegression(
 
     @lazily
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of the classes, among decisions for one of them.
+        """Return the probabilities of the classes, among decisions for one of them.
 
         Parameters
         ----------

@@ -65,15 +65,20 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         The last fit that lowered the mean expected cost.
     classes_ : ndarray of shape (K,)
         Class labels.
-    mean_cost_path_ : ndarray of shape (n_iter_,)
+    mean_cost_path_ : ndarray of shape (n_iter,)
         Mean expected cost on the training data after each fit, relative to the mean cost of errors
         and without the model's penalty: it need not fall where that grows.
     n_iter_ : int
         Fits.
     n_features_in_ : int
         Features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names that are all strings.
+
+    See Also
+    --------
+    TightBoundLogisticRegression : The same bounds of linear models, in one fit.
+    BayesDecisionClassifier : Decide by costs without refitting.
 
     References
     ----------
@@ -207,7 +212,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         return "sample_weight" if routed else f"{prefix}sample_weight"
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of the last fit, which saturate: they are those of decisions.
+        """Return the probabilities of the last fit, which saturate: they are those of decisions.
 
         Parameters
         ----------

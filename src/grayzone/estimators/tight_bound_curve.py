@@ -64,6 +64,11 @@ def roc_by_costs(
     curve : CostRoc
         ``fpr``, ``tpr``, ``asymmetries`` and the fitted ``models``.
 
+    See Also
+    --------
+    best_f_measure : The asymmetry whose models have the largest F-measure.
+    TightBoundLogisticRegression : The models themselves.
+
     References
     ----------
     Le Roux, N. (2017). Tighter bounds lead to improved classifiers. ICLR.

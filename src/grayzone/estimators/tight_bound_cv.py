@@ -121,7 +121,7 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
         taken, that of Bayes' rule if not. None where there are other than two actions.
     cost_matrix_ : ndarray of shape (K, K)
         ``cost[true, decided]``.
-    expected_error_path_ : ndarray of shape (n_iter_,)
+    expected_error_path_ : ndarray of shape (n_iter,)
         J after each bound, only if the bounds were taken.
     promised_decrease_ : float
         Relative decrease that the last Newton step of the last fit promised.
@@ -129,7 +129,7 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
         Bounds (steps) taken in the fit to all rows.
     n_features_in_ : int
         Features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names that are all strings.
 
     See Also
@@ -300,7 +300,7 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
 
     @lazily
     def policy_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of the actions.
+        """Return the probabilities of the actions.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
 
     @lazily
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of the classes.
+        """Return the probabilities of the classes.
 
         Parameters
         ----------

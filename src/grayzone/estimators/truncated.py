@@ -128,10 +128,9 @@ class TruncatedLogisticRegression(
         "as-fitted" leaves them as they are, which is too close to the zone. A side where decisions
         are made outside the zone (one that was given), and a class whose cap is below 1/2, stay
         as fitted.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable, \
-            default="linear"
-        Kernel of f. A callable takes two matrices and returns the kernel values of their
-        rows; with "precomputed", X holds these values.
+    kernel : str or callable, default="linear"
+        Kernel of f: "linear", "poly", "rbf", "sigmoid", "laplacian" or "precomputed", where X
+        holds the kernel values. A callable takes two matrices and returns those of their rows.
     gamma : {"scale", "auto"} or float, default="scale"
         Width of the kernels "rbf", "poly", "sigmoid" and "laplacian"; "scale" is 1 / (n_features *
         X.var()) and "auto" 1 / n_features, as in ``SVC``.
@@ -143,12 +142,12 @@ class TruncatedLogisticRegression(
         "ramp" also saturates the other side (§3.3 of [1]_): rows beyond the far end of the zone are
         given up. Not convex: started from the convex fit, a local optimum.
     penalty : {"l2", "l1", "elasticnet"}, default="l2"
-        What keeps the function small. "l1" is :math:`\tfrac1C \|a\|_1`, not the squared norm: with
+        What keeps the function small. "l1" is :math:`\|a\|_1 / C`, not the squared norm: with
         the linear kernel a is ``coef_``, few features; with others the coefficients of
         :math:`f = \sum_j a_j k(x_j, \cdot)`, few rows (Roth's expansion, §3.3 of [1]_), for which
-        ``cache_size`` must hold all kernel values. "elasticnet" is :math:`\tfrac1C (\rho \|a\|_1 +
-        \tfrac{1-\rho}{2} \|f\|^2)` with :math:`\rho` the ``l1_ratio``. Both are for NumPy and SciPy
-        arrays, the truncated loss, a finite C and ``solver="auto"``.
+        ``cache_size`` must hold all kernel values. "elasticnet" is :math:`(\rho \|a\|_1 +
+        \tfrac{1-\rho}{2} \|f\|^2) / C` with :math:`\rho` the ``l1_ratio``. Both are for NumPy and
+        SciPy arrays, the truncated loss, a finite C and ``solver="auto"``.
     l1_ratio : float, default=0.5
         Share of the l1 norm in the elastic net, above 0 and up to 1.
     cache_size : float, default=1000
@@ -221,8 +220,13 @@ class TruncatedLogisticRegression(
         Iterations of the solver.
     n_features_in_ : int
         Features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names that are all strings.
+
+    See Also
+    --------
+    TruncatedLogisticRegressionCV : C and a zone chosen by cross-validation.
+    ImportVectorMachine : Probabilities everywhere, of few points.
 
     References
     ----------

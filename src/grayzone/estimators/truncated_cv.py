@@ -119,8 +119,7 @@ class TruncatedLogisticRegressionCV(
         beside strings.
     tails : {"calibrated", "as-fitted"}, default="calibrated"
         Log-odds beyond the zone, as in :class:`TruncatedLogisticRegression`.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable, \
-            default="linear"
+    kernel : str or callable, default="linear"
         Kernel of f, as in :class:`TruncatedLogisticRegression`.
     gamma : {"scale", "auto"} or float, default="scale"
         Width of the kernels; "scale" is that of the training rows in each fold.
@@ -213,7 +212,7 @@ class TruncatedLogisticRegressionCV(
         Relative duality gap.
     n_features_in_ : int
         Features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names that are all strings.
 
     See Also

@@ -45,6 +45,10 @@ def trusted_types() -> list[str]:
     names : list of str
         Full names, in alphabetical order.
 
+    See Also
+    --------
+    grayzone.load_model : Load a decision model, which checks its types by itself.
+
     Examples
     --------
     >>> import skops.io

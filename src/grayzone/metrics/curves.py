@@ -41,6 +41,20 @@ class CostCurve(NamedTuple):
     regret : ndarray or None
         Where costs are ranges: what the threshold costs at most beyond the best one for the costs
         that turn out; None where costs are known.
+
+    See Also
+    --------
+    cost_curve : Computes it.
+    grayzone.displays.CostCurveDisplay : Draws it.
+
+    Examples
+    --------
+    >>> from grayzone.metrics import cost_curve
+    >>> curve = cost_curve([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], costs={0: 1, 1: 5})
+    >>> curve.thresholds
+    array([0.  , 0.1 , 0.35, 0.4 , 0.8 , 1.  ])
+    >>> curve.mean_cost
+    array([0.5 , 0.5 , 0.25, 1.5 , 1.25, 2.5 ])
     """
 
     thresholds: Floats
@@ -61,6 +75,20 @@ class RiskCoverageCurve(NamedTuple):
         Mean cost of the rows decided.
     reject_cost : ndarray
         The smallest cost of staying undecided at which so many rows are decided.
+
+    See Also
+    --------
+    risk_coverage_curve : Computes it.
+    grayzone.displays.RiskCoverageDisplay : Draws it.
+
+    Examples
+    --------
+    >>> from grayzone.metrics import risk_coverage_curve
+    >>> curve = risk_coverage_curve([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    >>> curve.coverage
+    array([0.25, 0.5 , 0.75, 1.  ])
+    >>> curve.risk.round(2)
+    array([0.  , 0.  , 0.33, 0.25])
     """
 
     coverage: Floats
@@ -124,6 +152,11 @@ def cost_curve(
     curve : CostCurve
         The named tuple ``(thresholds, mean_cost, lower, upper, regret)``: ``mean_cost[k]`` holds
         for every threshold in ``(thresholds[k - 1], thresholds[k]]``.
+
+    See Also
+    --------
+    expected_cost : The mean cost of given decisions.
+    grayzone.displays.CostCurveDisplay : Draws the curve.
 
     Notes
     -----

@@ -34,6 +34,20 @@ class NetBenefitCurve(NamedTuple):
         Net benefit of never doing so: zero.
     lower, upper : ndarray of shape (n_thresholds,) or None
         Band of `net_benefit` by the bootstrap; None where it was not asked for.
+
+    See Also
+    --------
+    net_benefit_curve : Computes it.
+    grayzone.displays.NetBenefitDisplay : Draws it.
+
+    Examples
+    --------
+    >>> from grayzone.metrics import net_benefit_curve
+    >>> curve = net_benefit_curve([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], thresholds=[0.25, 0.5])
+    >>> curve.net_benefit.round(3)
+    array([0.417, 0.25 ])
+    >>> curve.treat_all.round(3)
+    array([0.333, 0.   ])
     """
 
     thresholds: Floats

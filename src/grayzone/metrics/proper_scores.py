@@ -38,8 +38,8 @@ def zone_brier(
 ) -> float:
     r"""Return Brier's score of two-class probabilities for thresholds inside the zone.
 
-    .. math:: \frac1n \sum_i \int_{p_{\min}}^{p_{\max}} 2\, L_c(p_i, y_i)\, dc =
-        \frac1n \sum_i (y_i - q_i)^2 - (y_i - r_{y_i})^2
+    .. math:: \frac{1}{n} \sum_i \int_{p_{\min}}^{p_{\max}} 2\, L_c(p_i, y_i)\, dc =
+        \frac{1}{n} \sum_i (y_i - q_i)^2 - (y_i - r_{y_i})^2
 
     with :math:`q_i` the probability clipped to the zone and :math:`r_y` the end of the zone on the
     side of class y: twice the mean cost of decisions, over all thresholds of the zone. Whoever

@@ -84,6 +84,11 @@ class CostScorer(BaseEstimator):
     undecided_label : "auto", str or number, default="auto"
         Label of undecided rows.
 
+    See Also
+    --------
+    make_cost_scorer : Makes it, and checks what is given.
+    expected_cost : The cost that it measures.
+
     Notes
     -----
     scikit-learn splits arrays with its folds, but no mappings: give it

@@ -38,6 +38,18 @@ class SelectiveRisk(NamedTuple):
         Mean cost of the decided rows; NaN if there is none.
     coverage : float
         Share of the rows that were decided.
+
+    See Also
+    --------
+    selective_risk : Computes it.
+    risk_coverage_curve : The same for all shares of rows decided.
+
+    Examples
+    --------
+    >>> from grayzone.metrics import selective_risk
+    >>> found = selective_risk([0, 0, 1, 1], [0, -1, 0, 1])
+    >>> round(found.risk, 3), found.coverage
+    (0.333, 0.75)
     """
 
     risk: float
@@ -176,6 +188,10 @@ def savings_score(
         1 where nothing is paid, 0 where as much as for the constant decision that is cheapest for
         these rows, negative beyond. NaN, with a warning, where that costs nothing.
 
+    See Also
+    --------
+    expected_cost : The cost itself.
+
     References
     ----------
     .. [1] A. C. Bahnsen, D. Aouada and B. Ottersten (2014). Example-dependent cost-sensitive
@@ -279,7 +295,7 @@ def zone_log_loss(
 
     .. math::
 
-        -\frac1n \Big[ \sum_{i: y_i = 1} \log \min(p_i, p_{\max})
+        -\frac{1}{n} \Big[ \sum_{i: y_i = 1} \log \min(p_i, p_{\max})
         + \sum_{i: y_i = -1} \log \min(1 - p_i, 1 - p_{\min}) \Big].
 
     With more classes each has a cap, and a row's loss is
@@ -312,7 +328,7 @@ def zone_log_loss(
 
     See Also
     --------
-    zone_calibration_error : Are probabilities inside the zone frequencies?
+    zone_calibration_error : Whether probabilities inside the zone are frequencies.
 
     Examples
     --------

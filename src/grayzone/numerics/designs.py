@@ -51,7 +51,27 @@ _MANY_ENTRIES = 1_000_000
 
 
 class Design(ABC):
-    """The contract; see the module's text."""
+    """What scores are linear in: the contract of dense and sparse matrices, and of kernels.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d)
+        The matrix.
+    fit_intercept : bool
+        Whether there is an intercept, the last coefficient.
+
+    See Also
+    --------
+    as_design : Makes one of a matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.designs import Design, as_design
+    >>> design = as_design(np.eye(3), fit_intercept=True)
+    >>> isinstance(design, Design), design.n_rows, design.n_coef
+    (True, 3, 4)
+    """
 
     # whether Gram matrices of its coefficients can be had
     forms_gram = True
@@ -424,6 +444,22 @@ class SparseDesign(Design):
 
 def as_design(X: Array, fit_intercept: bool = True) -> Design:
     """Wrap a validated matrix.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d)
+        The matrix, of finite numbers.
+    fit_intercept : bool
+        Whether there is an intercept.
+
+    Returns
+    -------
+    Design
+        The design.
+
+    See Also
+    --------
+    Design : The contract.
 
     Examples
     --------

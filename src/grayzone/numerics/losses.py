@@ -14,7 +14,7 @@ Everything is written against the array API, and is finite for every margin from
 
 References
 ----------
-.. [1] Hérault, R. & Grandvalet, Y. (2007). Sparse probabilistic classifiers. ICML.
+Hérault, R. & Grandvalet, Y. (2007). Sparse probabilistic classifiers. ICML.
 """
 
 from __future__ import annotations
@@ -39,26 +39,114 @@ Array = Any  # an array of any array API namespace
 
 
 def softplus(u: Array) -> Array:
-    """Log(1 + exp(u)) without overflow, relative accuracy kept for very negative u."""
+    """Return log(1 + exp(u)) without overflow, relative accuracy kept for very negative u.
+
+    Parameters
+    ----------
+    u : array
+        Numbers.
+
+    Returns
+    -------
+    array
+        Of the same shape.
+
+    See Also
+    --------
+    sigmoid : Its derivative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.losses import softplus
+    >>> softplus(np.array([-1.0, 0.0, 800.0])).round(4)
+    array([3.133e-01, 6.931e-01, 8.000e+02])
+    """
     xp = array_namespace(u)
     return xp.where(u > 0, u, 0.0) + xp.log1p(xp.exp(-xp.abs(u)))
 
 
 def sigmoid(u: Array) -> Array:
-    """1 / (1 + exp(-u)) without overflow, relative accuracy kept on the left tail."""
+    """Return 1 / (1 + exp(-u)) without overflow, relative accuracy kept on the left tail.
+
+    Parameters
+    ----------
+    u : array
+        Numbers.
+
+    Returns
+    -------
+    array
+        Of the same shape.
+
+    See Also
+    --------
+    logit : The way back.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.losses import sigmoid
+    >>> sigmoid(np.array([-800.0, 0.0, 800.0]))
+    array([0. , 0.5, 1. ])
+    """
     xp = array_namespace(u)
     e = xp.exp(-xp.abs(u))
     return xp.where(u >= 0, 1.0, e) / (1.0 + e)
 
 
 def logit(p: Array) -> Array:
-    """Log(p / (1 - p)) for p strictly between 0 and 1."""
+    """Return log(p / (1 - p)) for p strictly between 0 and 1.
+
+    Parameters
+    ----------
+    p : array
+        Probabilities.
+
+    Returns
+    -------
+    array
+        Of the same shape.
+
+    See Also
+    --------
+    sigmoid : The way back.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.losses import logit
+    >>> logit(np.array([0.2, 0.5])).round(4)
+    array([-1.3863,  0.    ])
+    """
     xp = array_namespace(p)
     return xp.log(p) - xp.log1p(-p)
 
 
 def xlogx(a: Array) -> Array:
-    """Return a log(a), 0 at 0."""
+    """Return a log(a), 0 at 0.
+
+    Parameters
+    ----------
+    a : array
+        Numbers that are not negative.
+
+    Returns
+    -------
+    array
+        Of the same shape.
+
+    See Also
+    --------
+    softplus : Its conjugate is a sum of two such terms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.losses import xlogx
+    >>> xlogx(np.array([0.0, 1.0]))
+    array([0., 0.])
+    """
     xp = array_namespace(a)
     positive = a > 0
     return xp.where(positive, a * xp.log(xp.where(positive, a, 1.0)), 0.0)
@@ -90,12 +178,22 @@ def _bernoulli_bregman(a: Array, d: Array) -> Array:
 
 
 class TruncatedLogistic:
-    r"""The truncated logistic loss :math:`h(u) = \log(1 + e^{\max(u, F)})`, eq. (8) of [1]_.
+    r"""The truncated logistic loss :math:`h(u) = \log(1 + e^{\max(u, F)})`, eq. (8).
 
     Parameters
     ----------
     floor : array of shape (n,)
         The floors F, one a row; ``-inf`` leaves that row the plain logistic loss.
+
+    See Also
+    --------
+    Logistic : Without a floor.
+    SmoothedLogistic : Without a kink.
+    Ramp : With a ceiling as well.
+
+    References
+    ----------
+    R. Hérault and Y. Grandvalet, "Sparse probabilistic classifiers", ICML 2007.
 
     Examples
     --------
@@ -186,6 +284,15 @@ class TruncatedLogistic:
 class Logistic(TruncatedLogistic):
     """The plain logistic loss log(1 + exp(u)): the truncated one with its floor at -inf.
 
+    Parameters
+    ----------
+    like : array of shape (n,)
+        An array of the kind and length that the floors are to be.
+
+    See Also
+    --------
+    TruncatedLogistic : With a floor.
+
     Examples
     --------
     >>> import numpy as np
@@ -200,7 +307,7 @@ class Logistic(TruncatedLogistic):
 
 
 class SmoothedLogistic:
-    r"""The truncated loss with its kink rounded off by a polynomial, §4.1 of [1]_.
+    r"""The truncated loss with its kink rounded off by a polynomial, §4.1.
 
     :math:`h_\epsilon(u) = \log(1 + e^{F + m(u - F)})`, where m rounds max(0, t) on
     :math:`|t| \le \epsilon` with second derivative
@@ -212,6 +319,14 @@ class SmoothedLogistic:
         The loss to smooth.
     width : float
         Half the width of the rounded piece.
+
+    See Also
+    --------
+    TruncatedLogistic : The loss that it rounds off.
+
+    References
+    ----------
+    R. Hérault and Y. Grandvalet, "Sparse probabilistic classifiers", ICML 2007.
 
     Examples
     --------
@@ -269,16 +384,24 @@ class SmoothedLogistic:
 
 
 class Ramp:
-    r"""The loss saturated on both sides, :math:`\log(1 + e^{\min(\max(u, F), G)})`, §3.3 of [1]_.
+    r"""The loss saturated on both sides, :math:`\log(1 + e^{\min(\max(u, F), G)})`, §3.3.
 
     It is the smaller of a convex loss and a constant, ``min(h(u), log(1 + e^G))``: rows beyond the
-    ceiling G are given up. The convex part is :attr:`convex`, and majorising the minimum by
+    ceiling G are given up. The convex part is ``convex``, and majorising the minimum by
     the piece in force gives a descent method: fit the convex loss to the rows not given up.
 
     Parameters
     ----------
     floor, ceiling : arrays of shape (n,)
         F and G, F < G.
+
+    See Also
+    --------
+    TruncatedLogistic : Its convex part.
+
+    References
+    ----------
+    R. Hérault and Y. Grandvalet, "Sparse probabilistic classifiers", ICML 2007.
 
     Examples
     --------

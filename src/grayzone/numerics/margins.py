@@ -26,7 +26,28 @@ Array = Any
 
 
 def output_pairs(n_outputs: int) -> list[tuple[int, int]]:
-    """Pairs of outputs (k, m), k >= m: the lower triangle, row by row."""
+    """Return pairs of outputs (k, m), k >= m: the lower triangle, row by row.
+
+    Parameters
+    ----------
+    n_outputs : int
+        Scores per row.
+
+    Returns
+    -------
+    list of (int, int)
+        The pairs.
+
+    See Also
+    --------
+    SoftmaxMargin : Its Hessian weights are in this order.
+
+    Examples
+    --------
+    >>> from grayzone.numerics.margins import output_pairs
+    >>> output_pairs(2)
+    [(0, 0), (1, 0), (1, 1)]
+    """
     return [(k, m) for k in range(n_outputs) for m in range(k + 1)]
 
 
@@ -35,6 +56,22 @@ class SignedMargin:
 
     The map from scores to margins is all that tells two classes from many; a solver needs of it
     ``margin``, its derivative forwards (``push``) and backwards (``pull``), and its curvature.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        Signs of the classes, -1 and +1.
+
+    See Also
+    --------
+    SoftmaxMargin : For more classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.margins import SignedMargin
+    >>> SignedMargin(np.array([1.0, -1.0])).margin(np.array([[2.0], [2.0]]))
+    array([-2.,  2.])
     """
 
     n_outputs = 1
@@ -134,6 +171,23 @@ class SoftmaxMargin:
     """Margins of K classes under the softmax: u = log(sum over k != y of e^{f_k}) - f_y.
 
     A convex function of the scores; log(1 + e^u) is the multinomial log-loss -log p_y.
+
+    Parameters
+    ----------
+    own : boolean array of shape (n, K)
+        Which class is the row's own.
+
+    See Also
+    --------
+    SignedMargin : For two classes.
+    ReferenceMargin : With one score less.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.margins import SoftmaxMargin
+    >>> SoftmaxMargin(np.eye(3, dtype=bool)[:1]).margin(np.zeros((1, 3))).round(4)
+    array([0.6931])
     """
 
     shift_free = True  # one constant added to all scores changes no margin
@@ -260,6 +314,22 @@ class ReferenceMargin:
 
     The multi-logit of Zhu & Hastie (2002), §5: the softmax with the last score held at zero. Which
     class that is makes a difference once the scores are penalised.
+
+    Parameters
+    ----------
+    own : boolean array of shape (n, K)
+        Which class is the row's own; the last one is the reference.
+
+    See Also
+    --------
+    SoftmaxMargin : With a score for each class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.margins import ReferenceMargin
+    >>> ReferenceMargin(np.eye(3, dtype=bool)[:1]).margin(np.zeros((1, 2))).round(4)
+    array([0.6931])
     """
 
     shift_free = False

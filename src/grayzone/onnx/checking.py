@@ -73,6 +73,10 @@ def run(model: Any, X: Any, **inputs: Any) -> dict[str, Any]:
     outputs : dict
         Arrays by name: "label", "probabilities" and so on.
 
+    See Also
+    --------
+    to_onnx : Makes such a model.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -92,7 +92,7 @@ def to_onnx(
 
     See Also
     --------
-    grayzone.onnx.scorecard : A linear model as a table of points.
+    grayzone.scorecards.scorecard : A linear model as a table of points.
 
     Examples
     --------

@@ -18,7 +18,24 @@ Array = Any
 
 
 class NotConvertibleError(ValueError):
-    """Something that no file of standard operators can hold; says what, and what to do."""
+    """Something that no file of standard operators can hold; says what, and what to do.
+
+    See Also
+    --------
+    to_onnx : Raises it.
+
+    Examples
+    --------
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from grayzone import BayesDecisionClassifier
+    >>> from grayzone.onnx import NotConvertibleError, to_onnx
+    >>> odd = BayesDecisionClassifier(KNeighborsClassifier(1, metric=lambda a, b: abs(a - b).sum()))
+    >>> try:
+    ...     to_onnx(odd.fit([[0.0], [1.0]], ["no", "yes"]))
+    ... except NotConvertibleError:
+    ...     print("no file")
+    no file
+    """
 
 
 def sigmoid(u: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ Array = Any
 
 
 class Report:
-    """A report; a notebook shows it, :meth:`save` writes it.
+    """A report; a notebook shows it, ``save`` writes it.
 
     Attributes
     ----------
@@ -32,13 +32,39 @@ class Report:
         The whole page.
     summary : dict
         The numbers in it.
+
+    See Also
+    --------
+    grayzone.report : Makes it.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> import grayzone
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
+    >>> page = grayzone.report(LogisticRegression().fit(X, y), X, y, title="A first look")
+    >>> page.summary["n_rows"]
+    4
+    >>> "A first look" in page.html
+    True
     """
 
     def __init__(self, html: str, summary: dict[str, Any]) -> None:
         self.html, self.summary = html, summary
 
     def save(self, path: str | Path) -> Path:
-        """Write the page to a file and return its path."""
+        """Write the page to a file and return its path.
+
+        Parameters
+        ----------
+        path : path
+            The file; it is replaced where there is one.
+
+        Returns
+        -------
+        Path
+            Where it is.
+        """
         path = Path(path)
         path.write_text(self.html, encoding="utf-8")
         return path
@@ -96,6 +122,11 @@ def report(
     -------
     report : Report
         With ``html``, ``summary`` and ``save(path)``.
+
+    See Also
+    --------
+    grayzone.train : Train on a table, with a report on held-out rows.
+    grayzone.metrics.expected_cost : What decisions cost, as a number.
 
     Examples
     --------

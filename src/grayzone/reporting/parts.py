@@ -59,8 +59,39 @@ class Limit:
 class Compared:
     """A model that was compared: the mean of a measure, its standard error, or why not.
 
-    ``difference`` is its mean minus that of the kept model on the same rows, ``difference_error``
-    the standard error of the paired differences.
+    Attributes
+    ----------
+    name : str
+        Name of the model.
+    mean : float or None
+        Mean of the measure on held-out rows; None where the model was left out.
+    error : float or None
+        Its standard error.
+    seconds : float
+        What fitting it took.
+    baseline : bool
+        Whether it is one of those that every model has to beat.
+    chosen : bool
+        Whether it is the one that was kept.
+    left_out : str
+        Why it was not compared; empty where it was.
+    measure : str
+        What was measured.
+    difference : float or None
+        Its mean minus that of the kept model on the same rows.
+    difference_error : float or None
+        Standard error of the paired differences.
+
+    See Also
+    --------
+    grayzone.train : Compares models on a table.
+
+    Examples
+    --------
+    >>> from grayzone.reporting import Compared
+    >>> line = Compared("tight-bound", 0.31, 0.02, seconds=1.5, baseline=False, chosen=True)
+    >>> line.left_out
+    ''
     """
 
     name: str

@@ -42,6 +42,21 @@ class Scorecard:
         Points, ascending, at which decisions change.
     decisions : tuple
         Labels: the first below the first cut, the second from there on, and so on.
+
+    See Also
+    --------
+    scorecard : Makes it of a fitted model.
+
+    Examples
+    --------
+    >>> from grayzone import TruncatedLogisticRegression
+    >>> from grayzone.scorecards import scorecard
+    >>> clf = TruncatedLogisticRegression(C=10.0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> card = scorecard(clf, ["age"])
+    >>> card.decisions
+    (0, 1)
+    >>> card.decide({"age": [1.0, 2.0]}).tolist()
+    [0, 1]
     """
 
     base: float
@@ -55,6 +70,11 @@ class Scorecard:
         A line of kind "range" is for numbers from ``from`` on and below ``below``: ``points`` plus
         ``points_per_unit`` for each unit of the number. Points that are not there are not known: a
         row of that kind has no decision.
+
+        Returns
+        -------
+        list of dict
+            The lines.
         """
         lines = [_line("", "base", points=self.base)]
         for effect in self.effects:
@@ -73,7 +93,13 @@ class Scorecard:
         return lines
 
     def to_csv(self) -> str:
-        """Return the table as CSV, numbers with all their digits."""
+        """Return the table as CSV, numbers with all their digits.
+
+        Returns
+        -------
+        str
+            The table, with a line of names.
+        """
         out = io.StringIO()
         writer = csv.DictWriter(out, HEADER, lineterminator="\n")
         writer.writeheader()
@@ -88,6 +114,11 @@ class Scorecard:
         ----------
         table : str
             Its name.
+
+        Returns
+        -------
+        str
+            The query.
         """
         return sql_of(self.base, self.effects, self.cuts, self.decisions, table)
 
@@ -98,6 +129,11 @@ class Scorecard:
         ----------
         X : mapping or DataFrame
             Columns by name.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The points.
         """
         total: Any = self.base
         for effect in self.effects:
@@ -111,6 +147,11 @@ class Scorecard:
         ----------
         X : mapping or DataFrame
             Columns by name.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The labels.
         """
         points = self.points(X)
         known = np.array([*self.decisions, None], dtype=object)
@@ -145,6 +186,10 @@ def scorecard(
     ------
     NoScorecardError
         If the model is no sum over columns; a ValueError that says why.
+
+    See Also
+    --------
+    grayzone.onnx.to_onnx : A file that decides the same, for models of every kind.
 
     Examples
     --------

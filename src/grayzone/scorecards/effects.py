@@ -33,7 +33,23 @@ NAN = float("nan")
 
 
 class NoScorecardError(ValueError):
-    """A model that is no sum over columns; says why."""
+    """A model that is no sum over columns; says why.
+
+    See Also
+    --------
+    scorecard : Raises it.
+
+    Examples
+    --------
+    >>> from grayzone import ImportVectorMachine
+    >>> from grayzone.scorecards import NoScorecardError, scorecard
+    >>> curved = ImportVectorMachine().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> try:
+    ...     scorecard(curved, ["age"])
+    ... except NoScorecardError:
+    ...     print("no card")
+    no card
+    """
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,27 @@ _ROUNDING = 1e-15
 class Certificate:
     """Primal value, a feasible dual point and the distance of the two values.
 
-    ``duals`` (n, Q) are the dual variables of unit-weight losses, balanced so that the
-    intercept's condition holds exactly, of rows that are held; ``gap = primal - dual`` is summed
-    from non-negative terms and so is honest far below the rounding error of the two values.
+    Attributes
+    ----------
+    primal : float
+        The objective at the point.
+    gap : float
+        Primal minus dual value: what is left to gain is at most that. It is summed from
+        non-negative terms and so is honest far below the rounding error of the two values.
+    duals : array of shape (n, Q) or None
+        Dual variables of unit-weight losses, balanced so that the intercept's condition holds
+        exactly, of rows that are held.
+
+    See Also
+    --------
+    certify : Makes one.
+    Solution : Has that of the best point.
+
+    Examples
+    --------
+    >>> from grayzone.solvers import Certificate
+    >>> Certificate(primal=50.0, gap=1e-4).relative
+    2e-06
     """
 
     primal: float
@@ -99,8 +117,50 @@ def certify(
 ) -> Certificate:
     """Bound the distance to the optimum, from multipliers ``a`` of the margins ``u``.
 
-    ``touched`` are the rows whose multiplier is not the slope of the loss at u; the others have no
-    Fenchel-Young loss but what the balancing adds. Without it every row is looked at.
+    Any multipliers in the domain of the losses' conjugates give a bound; it is tight where they are
+    slopes of the losses, at the optimum.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    coef : array of shape (Q, p)
+        The point.
+    scores : array of shape (n, Q)
+        Its scores.
+    a : array of shape (n,)
+        Multipliers of the margins.
+    u : array of shape (n,), optional
+        Its margins, where they are known already.
+    touched : array of int, optional
+        Rows whose multiplier is not the slope of the loss at u; the others have no Fenchel-Young
+        loss but what the balancing adds. Without it every row is looked at.
+
+    Returns
+    -------
+    Certificate
+        The objective, and how far above the optimum it is at most.
+
+    See Also
+    --------
+    Certificate : What is returned.
+    State : Points that the loop certifies in this way.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.designs import as_design
+    >>> from grayzone.numerics.losses import Logistic
+    >>> from grayzone.numerics.margins import SignedMargin
+    >>> from grayzone.solvers import Problem, certify
+    >>> X, sign = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, -1.0, 1.0])
+    >>> problem = Problem(as_design(X), SignedMargin(sign), Logistic(sign), np.ones(4), penalty=1.0)
+    >>> coef = np.zeros((1, 2))
+    >>> scores = problem.design.scores(coef)
+    >>> slopes = problem.loss.slope(problem.margins.margin(scores))
+    >>> found = certify(problem, coef, scores, slopes)
+    >>> round(found.primal, 3), found.gap  # the optimum is at least 2.773 - 0.5
+    (2.773, 0.5)
     """
     xp = array_namespace(scores)
     margins, design = problem.margins, problem.design
@@ -160,12 +220,43 @@ class Certified(NamedTuple):
 class State:
     """A point on the way: coefficients, their scores and margins, and multipliers of these.
 
-    ``touched`` are the rows whose multiplier is not the slope of the loss (None: any), and
-    ``raw`` the multipliers before small ones were set to zero, for when the sparser ones do
-    not certify. ``settled`` says that a certificate is worth its price, ``stalled`` that no
-    further step will help; ``certificate`` is there where the step had to know it, and ``value``,
-    the objective, is finite where it knew that. ``memory`` is the solver's own; the loop never
-    looks at it.
+    Attributes
+    ----------
+    coef : array of shape (Q, p)
+        The point.
+    scores : array of shape (n, Q)
+        Its scores.
+    u : array of shape (n,)
+        Its margins.
+    multipliers : array of shape (n,)
+        Multipliers of the margins, which a certificate is made of.
+    touched : array of int or None
+        Rows whose multiplier is not the slope of the loss; None is any.
+    raw : array of shape (n,) or None
+        Multipliers before small ones were set to zero, for when the sparser ones do not certify.
+    settled : bool
+        Whether a certificate is worth its price.
+    stalled : bool
+        Whether no further step will help.
+    certificate : Certificate or None
+        There where the step had to know it.
+    value : float
+        The objective; infinite where the step did not know it.
+    memory : object
+        The solver's own; the loop never looks at it.
+
+    See Also
+    --------
+    Solver : Goes from state to state.
+    certify : Certifies them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.solvers import State
+    >>> start = State(np.zeros((1, 2)), np.zeros((4, 1)), np.zeros(4), np.full(4, 0.5))
+    >>> start.settled, start.stalled
+    (True, False)
     """
 
     coef: Array
@@ -181,7 +272,22 @@ class State:
     memory: Any = None
 
     def certified(self, problem: Problem, tol: float, last: bool) -> Certified | None:
-        """Certify by the sparser multipliers if these reach the tolerance, else by the better."""
+        """Certify by the sparser multipliers if these reach the tolerance, else by the better.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem.
+        tol : float
+            Relative gap asked for.
+        last : bool
+            Whether there is no other chance.
+
+        Returns
+        -------
+        Certified
+            The point with its certificate.
+        """
         sparse = self._by(problem, self.multipliers)
         reached = sparse.certificate.relative
         # far from the tolerance other multipliers would not reach it either

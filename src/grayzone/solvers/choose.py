@@ -100,6 +100,23 @@ def minimise(
     -------
     solution : Solution
         The best certified point. What belongs to rows is there where they are in one place.
+
+    See Also
+    --------
+    minimise_problem : The same for a problem in NumPy's memory.
+    solve : One strategy, run by the loop.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.solvers import TruncatedSpec, minimise
+    >>> from grayzone.sources import from_batches
+    >>> from grayzone.sources.labelled import label
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> rows = label(from_batches(lambda: [(X, y)]))
+    >>> spec = TruncatedSpec(np.array([-1.0, -1.0]), penalty=1.0, fit_intercept=True)
+    >>> minimise(rows, spec, tol=1e-8, max_iter=50).status.name
+    'CONVERGED'
     """
     check_possible(labelled, None if spec.kernel is None else spec.kernel.name, solver)
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "start": start}
@@ -153,7 +170,35 @@ def check_possible(labelled: Labelled, kernel: Any, solver: str) -> None:
 def minimise_streamed(labelled: Labelled, spec: TruncatedSpec, **options: Any) -> Solution:
     """Minimise over linear functions of rows that are reached by sums.
 
-    ``options`` are those of ``solve``. What belongs to rows is given where these are held.
+    Parameters
+    ----------
+    labelled : Labelled
+        The rows.
+    spec : TruncatedSpec
+        Losses and penalty.
+    **options : object
+        Those of :func:`solve`.
+
+    Returns
+    -------
+    Solution
+        The best certified point. What belongs to rows is given where these are held.
+
+    See Also
+    --------
+    minimise : The same, wherever rows are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.solvers import TruncatedSpec, minimise_streamed
+    >>> from grayzone.sources import from_batches
+    >>> from grayzone.sources.labelled import label
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> rows = label(from_batches(lambda: [(X, y)]))
+    >>> spec = TruncatedSpec(np.array([-1.0, -1.0]), penalty=1.0, fit_intercept=True)
+    >>> minimise_streamed(rows, spec, tol=1e-8, max_iter=50).status.name
+    'CONVERGED'
     """
     problem = streamed.StreamedProblem(labelled, spec)
     few = labelled.n_rows <= min(problem.most, streamed.EXACT_ROWS)
@@ -210,7 +255,32 @@ def _minimise_part(problem: Problem, solver: str, **options: Any) -> Solution:
 
 
 def choose(name: str, problem: Problem, seed: int = 0) -> Solver:
-    """Return the linear strategy of that name; "auto" goes by the number of coefficients."""
+    """Return the linear strategy of that name; "auto" goes by the number of coefficients.
+
+    Parameters
+    ----------
+    name : {"auto", "active-set", "primal"}
+        The name.
+    problem : Problem
+        What is to be minimised.
+    seed : int
+        Draws the parts from which large fits start.
+
+    Returns
+    -------
+    Solver
+        The strategy.
+
+    See Also
+    --------
+    solve : Runs it.
+
+    Examples
+    --------
+    >>> from grayzone.solvers import choose
+    >>> type(choose("primal", problem=None)).__name__
+    'Primal'
+    """
     if name == "active-set":
         return ActiveSet()
     if name == "primal":
@@ -230,7 +300,49 @@ def minimise_problem(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> Solution:
-    """Solve a problem in NumPy's memory, in the coordinates that suit its design."""
+    """Solve a problem in NumPy's memory, in the coordinates that suit its design.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is to be minimised.
+    solver : {"auto", "active-set", "primal"}
+        "auto" chooses by what there is.
+    tol : float
+        Relative duality gap asked for.
+    max_iter : int
+        Most steps.
+    start : array of shape (Q, p), optional
+        Coefficients to start from.
+    seed : int
+        Draws the parts from which large fits start.
+    callback : callable, optional
+        Told of each certificate; a true answer ends the fit.
+
+    Returns
+    -------
+    Solution
+        The best certified point.
+
+    See Also
+    --------
+    minimise : The same for rows anywhere.
+    solve : One strategy, run by the loop.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.designs import as_design
+    >>> from grayzone.numerics.losses import TruncatedLogistic
+    >>> from grayzone.numerics.margins import SignedMargin
+    >>> from grayzone.solvers import Problem, minimise_problem
+    >>> X, sign = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, -1.0, 1.0])
+    >>> loss = TruncatedLogistic(np.full(4, -1.0))
+    >>> problem = Problem(as_design(X), SignedMargin(sign), loss, np.ones(4), penalty=1.0)
+    >>> found = minimise_problem(problem, tol=1e-8, max_iter=50)
+    >>> found.status.name
+    'CONVERGED'
+    """
     design = problem.design
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
     if isinstance(design, KernelDesign):

@@ -23,7 +23,19 @@ MOST_SILENT = 1e-3
 
 
 class Status(Enum):
-    """How a solver ended; the values are the sentences a user reads."""
+    """How a solver ended; the values are the sentences a user reads.
+
+    See Also
+    --------
+    Solution : Has the status of its end.
+    solve : Sets it.
+
+    Examples
+    --------
+    >>> from grayzone.solvers import Status
+    >>> Status.MAX_ITER.value
+    'the limit of iterations was reached'
+    """
 
     CONVERGED = "the duality gap is below the tolerance"
     MAX_ITER = "the limit of iterations was reached"
@@ -36,7 +48,33 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Record:
-    """One line of a solver's diary."""
+    """One line of a solver's diary.
+
+    Attributes
+    ----------
+    iteration : int
+        Number of the step, from 1 on.
+    objective : float
+        The objective there.
+    gap : float
+        Relative duality gap.
+    active_rows : int
+        Rows whose multiplier is not zero.
+    seconds : float
+        Since the beginning of the fit.
+    coef : array of shape (Q, p) or None
+        The point itself; None where a strategy tells of the way to its next one.
+
+    See Also
+    --------
+    solve : Tells records to its callback.
+
+    Examples
+    --------
+    >>> from grayzone.solvers import Record
+    >>> Record(1, 12.5, 0.01, 40, 0.002)
+    Record(iteration=1, objective=12.5, gap=0.01, active_rows=40, seconds=0.002)
+    """
 
     iteration: int
     objective: float
@@ -51,8 +89,39 @@ class Record:
 class Solution:
     """The best certified point found; what belongs to rows is there where they are held.
 
-    ``streamed`` gives the multipliers of rows that are not; ``constant`` says that the optimum is a
-    constant function, whatever C is.
+    Attributes
+    ----------
+    coef : array of shape (Q, p)
+        The point.
+    certificate : Certificate
+        How far from the optimum it is at most.
+    status : Status
+        Why the loop ended.
+    n_iter : int
+        Steps taken.
+    records : tuple of Record
+        One for each certificate.
+    scores : array of shape (n, Q) or None
+        Scores of the rows.
+    multipliers : array of shape (n,) or None
+        Multipliers of their margins.
+    streamed : object or None
+        Gives the multipliers of rows that are not held.
+    constant : bool
+        Whether the optimum is a constant function, whatever C is.
+
+    See Also
+    --------
+    solve : Returns it.
+    minimise : Returns it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.solvers import Certificate, Solution, Status
+    >>> found = Solution(np.zeros((1, 2)), Certificate(50.0, 1e-4), Status.CONVERGED, 7, ())
+    >>> found.fine(tol=1e-5)
+    True
     """
 
     coef: Array
@@ -69,6 +138,16 @@ class Solution:
         """Whether this end calls for no warning: a large gap always does, whatever ended the fit.
 
         A gap somewhat above the tolerance does not where rounding or a callback set the limit.
+
+        Parameters
+        ----------
+        tol : float
+            Relative gap asked for.
+
+        Returns
+        -------
+        bool
+            Whether all is well.
         """
         if self.status is Status.NO_OPTIMUM:
             return False
@@ -105,13 +184,55 @@ class Solver(Protocol):
 
     What rows and problems it is for, the table of :mod:`grayzone.solvers.choose` says. By
     ``patience`` it may say after how many steps without progress it is to be called stalled.
+
+    See Also
+    --------
+    solve : Runs it.
+    State : What it goes from and to.
+
+    Examples
+    --------
+    The strategies are solvers by their methods, without a common base:
+
+    >>> from grayzone.solvers import Primal, Solver
+    >>> solver: Solver = Primal()
+    >>> solver.patience
+    25
     """
 
     def init(self, problem: Any, start: Array | None) -> Any:
-        """Return the first state, from start coefficients where there are some."""
+        """Return the first state, from start coefficients where there are some.
+
+        Parameters
+        ----------
+        problem : Problem
+            What is to be minimised.
+        start : array of shape (Q, p) or None
+            Coefficients to start from.
+
+        Returns
+        -------
+        State
+            The first one.
+        """
 
     def step(self, problem: Any, state: Any, tol: float) -> Any:
-        """Improve the state; ``tol`` is the relative gap asked for."""
+        """Improve the state.
+
+        Parameters
+        ----------
+        problem : Problem
+            What is to be minimised.
+        state : State
+            Where the solver is.
+        tol : float
+            Relative gap asked for.
+
+        Returns
+        -------
+        State
+            The next one.
+        """
 
 
 class _Progress:
@@ -153,8 +274,46 @@ def solve(
     the gap, on non-finite values, when nothing is gained any more, or at the limit. The best
     certified point is returned in every case, with the reason why the loop ended.
 
-    ``polish`` steps more are taken while they divide the gap by ten: for small problems, whose
-    solutions then do not depend on the order of rows or on how weights are written.
+    Parameters
+    ----------
+    problem : Problem
+        What is to be minimised.
+    solver : Solver
+        The strategy.
+    tol : float
+        Relative duality gap asked for.
+    max_iter : int
+        Most steps.
+    start : array of shape (Q, p), optional
+        Coefficients to start from.
+    polish : int, default=0
+        Steps more that are taken while they divide the gap by ten: for small problems, whose
+        solutions then do not depend on the order of rows or on how weights are written.
+    callback : callable, optional
+        Told the :class:`Record` of each certificate; a true answer ends the fit.
+
+    Returns
+    -------
+    Solution
+        The best certified point.
+
+    See Also
+    --------
+    minimise_problem : Chooses the strategy.
+    Status : Reasons for an end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.designs import as_design
+    >>> from grayzone.numerics.losses import Logistic
+    >>> from grayzone.numerics.margins import SignedMargin
+    >>> from grayzone.solvers import Primal, Problem, solve
+    >>> X, sign = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, -1.0, 1.0])
+    >>> problem = Problem(as_design(X), SignedMargin(sign), Logistic(sign), np.ones(4), penalty=1.0)
+    >>> found = solve(problem, Primal(), tol=1e-8, max_iter=50)
+    >>> found.status.name, found.certificate.relative <= 1e-8
+    ('CONVERGED', True)
     """
     began = time.perf_counter()
     records: list[Record] = []

@@ -27,6 +27,37 @@ class Problem:
 
     Coefficients are (Q, p) arrays, Q = 1 for two classes and K for more, the unpenalised
     intercept in the last column. Margins u are (n,), scores (n, Q).
+
+    Attributes
+    ----------
+    design : Design
+        What scores are linear in.
+    margins : SignedMargin, SoftmaxMargin or ReferenceMargin
+        Map from scores to margins, which knows the classes of the rows.
+    loss : TruncatedLogistic
+        Losses of the margins, or a stand-in that answers the same questions.
+    weight : array of shape (n,)
+        What each row weighs.
+    penalty : float
+        The penalty lambda, 1 / C.
+
+    See Also
+    --------
+    solve : Minimise it by a strategy.
+    minimise_problem : Minimise it by the strategy that suits it.
+    TruncatedSpec : Makes problems of rows that are known by their codes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.designs import as_design
+    >>> from grayzone.numerics.losses import Logistic
+    >>> from grayzone.numerics.margins import SignedMargin
+    >>> from grayzone.solvers import Problem
+    >>> X, sign = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, -1.0, 1.0])
+    >>> problem = Problem(as_design(X), SignedMargin(sign), Logistic(sign), np.ones(4), penalty=1.0)
+    >>> round(problem.value(np.zeros((1, 2))), 4)  # 4 log 2
+    2.7726
     """
 
     design: Design
@@ -41,7 +72,20 @@ class Problem:
         return self.margins.n_outputs
 
     def take(self, rows: Array, penalty: float | None = None) -> Problem:
-        """Return the problem on these rows."""
+        """Return the problem on these rows.
+
+        Parameters
+        ----------
+        rows : slice or array of int
+            Their places.
+        penalty : float, optional
+            Another penalty; that of the whole by default.
+
+        Returns
+        -------
+        Problem
+            The problem.
+        """
         return Problem(
             self.design.take(rows),
             self.margins.take(rows),
@@ -51,25 +95,88 @@ class Problem:
         )
 
     def shrinkage(self, coef: Array) -> Array:
-        """Gradient of the penalty."""
+        """Return the gradient of the penalty.
+
+        Parameters
+        ----------
+        coef : array of shape (Q, p)
+            Coefficients.
+
+        Returns
+        -------
+        array of shape (Q, p)
+            Zero for intercepts.
+        """
         return self.penalty * coef * self.design.penalised()
 
     def square(self, coef: Array) -> float:
-        """Squared norm of a function, its intercept left out."""
+        """Return the squared norm of a function, its intercept left out.
+
+        Parameters
+        ----------
+        coef : array of shape (Q, p)
+            Coefficients.
+
+        Returns
+        -------
+        float
+            The squared norm.
+        """
         free = coef * self.design.penalised()
         return self.design.dot(free, free)
 
     def penalty_value(self, coef: Array, scores: Array | None = None) -> float:
-        """Value of the penalty."""
+        """Return the value of the penalty.
+
+        Parameters
+        ----------
+        coef : array of shape (Q, p)
+            Coefficients.
+        scores : array of shape (n, Q), optional
+            Their scores, for designs that can make use of them.
+
+        Returns
+        -------
+        float
+            The value.
+        """
         return 0.5 * self.penalty * self.design.dot(coef, coef, scores)
 
     def pairing(self, coef: Array, other: Array, scores: Array) -> float:
-        """Inner product of coefficients, intercepts included; ``scores`` are those of other."""
+        """Return the inner product of coefficients, intercepts included.
+
+        Parameters
+        ----------
+        coef, other : array of shape (Q, p)
+            Coefficients.
+        scores : array of shape (n, Q)
+            Scores of ``other``.
+
+        Returns
+        -------
+        float
+            The inner product.
+        """
         xp, d = array_namespace(coef), self.design.n_features
         return self.design.dot(coef, other, scores) + float(xp.sum(coef[:, d:] * other[:, d:]))
 
     def primal(self, coef: Array, u: Array, scores: Array | None = None) -> float:
-        """Criterion (8) at coefficients whose margins are u."""
+        """Return criterion (8) at coefficients whose margins are u.
+
+        Parameters
+        ----------
+        coef : array of shape (Q, p)
+            Coefficients.
+        u : array of shape (n,)
+            Their margins.
+        scores : array of shape (n, Q), optional
+            Their scores, for designs that can make use of them.
+
+        Returns
+        -------
+        float
+            The value.
+        """
 
         def fit(rows: slice) -> Array:
             return self.loss.take(rows).value(u[rows])
@@ -77,12 +184,34 @@ class Problem:
         return self.weighted_sum(fit) + self.penalty_value(coef, scores)
 
     def value(self, coef: Array) -> float:
-        """Criterion (8) at coefficients."""
+        """Return criterion (8) at coefficients.
+
+        Parameters
+        ----------
+        coef : array of shape (Q, p)
+            Coefficients.
+
+        Returns
+        -------
+        float
+            The value.
+        """
         scores = self.design.scores(coef)
         return self.primal(coef, self.margins.margin(scores), scores)
 
     def weighted_sum(self, values: Callable[[slice], Array]) -> float:
-        """Sum of w times ``values(rows)``, over pieces that stay in the cache, on all threads."""
+        """Sum w times ``values(rows)``, over pieces that stay in the cache, on all threads.
+
+        Parameters
+        ----------
+        values : callable
+            From a slice of rows to one number for each.
+
+        Returns
+        -------
+        float
+            The sum.
+        """
         xp = array_namespace(self.weight)
 
         def work(start: int, stop: int) -> float:
@@ -97,16 +226,45 @@ class Problem:
         return sum(split(n, work, threads=n / _PIECE if here else 1))
 
     def gradient(self, scores: Array, a: Array) -> Array:
-        """Gradient (Q, p) in the coefficients of sum(w a u); the penalty is not in it."""
+        """Return the gradient in the coefficients of sum(w a u); the penalty is not in it.
+
+        Parameters
+        ----------
+        scores : array of shape (n, Q)
+            Where the margins u are taken.
+        a : array of shape (n,)
+            Slopes of the losses, or multipliers.
+
+        Returns
+        -------
+        array of shape (Q, p)
+            The gradient.
+        """
         return self.design.gradient(self.margins.pull(scores, self.weight * a))
 
     def second_order(
         self, scores: Array, omega: Array, a: Array, pull: Array, rows: Array | None = None
     ) -> tuple[Array, Array]:
-        """Hessian (Qp, Qp) and gradient (Q, p) of rows, in one pass over them.
+        """Return Hessian and gradient of rows, from one pass over them.
 
         The Hessian is that of weights omega u'u' + a u'', the gradient that of sum(pull u); all
         four arrays belong to ``rows``, weights of rows already in them and the penalty in neither.
+
+        Parameters
+        ----------
+        scores : array of shape (len(rows), Q)
+            Where the margins u are taken.
+        omega, a, pull : array of shape (len(rows),)
+            Weighted curvatures, slopes, and slopes for the gradient.
+        rows : array of int, optional
+            Places of the rows; all of them by default.
+
+        Returns
+        -------
+        hessian : array of shape (Qp, Qp)
+            The Hessian.
+        gradient : array of shape (Q, p)
+            The gradient.
         """
         margins = self.margins if rows is None else self.margins.take(rows)
         xp = array_namespace(omega)
@@ -131,12 +289,24 @@ class Problem:
         return scale * last[:, None] * last[None, :]
 
     def ridge(self) -> Array:
-        """Diagonal (Qp,) of the penalty's Hessian."""
+        """Return the diagonal of the penalty's Hessian.
+
+        Returns
+        -------
+        array of shape (Qp,)
+            Zero for intercepts.
+        """
         xp = array_namespace(self.weight)
         return xp.tile(self.penalty * self.design.penalised(), (self.n_outputs,))
 
     def prior_coef(self) -> Array:
-        """Zero slopes, and the intercepts that give back the class priors of these rows."""
+        """Return zero slopes, and the intercepts that give back the class priors of these rows.
+
+        Returns
+        -------
+        array of shape (Q, p)
+            Coefficients.
+        """
         mass = np.bincount(self.margins.codes, self.weight)
         design = self.design
         return prior_coef(self.margins, mass, design.n_features, design.fit_intercept, self.weight)

@@ -31,7 +31,7 @@ def open_parquet(
     costs: Mapping[Any, str | float] | None = None,
     block_rows: int | None = None,
 ) -> ArrowSource:
-    """Rows of Parquet or Arrow files, for ``fit`` and ``predict``, without loading them.
+    """Open rows of Parquet or Arrow files, for ``fit`` and ``predict``, without loading them.
 
     Files are read by their row groups, large ones in parts; a few blocks of rows are in memory at a
     time, whatever the number of rows is. Every step of a fit reads the files once; they must

@@ -16,7 +16,7 @@ Batch = tuple[Any, ...]
 
 
 def from_batches(make_iterator: Callable[[], Iterable[Batch]]) -> BatchSource:
-    """Rows that some iterator yields, batch by batch, for ``fit`` and ``predict``.
+    """Take rows that some iterator yields, batch by batch, for ``fit`` and ``predict``.
 
     Parameters
     ----------

@@ -146,6 +146,11 @@ class DaskSource(Source):
     traffic : list of tuple
         For each reduction so far its name, and how many bytes its task and the final sums have.
 
+    See Also
+    --------
+    open_parquet : Rows of files, on one machine.
+    Source : The contract.
+
     Examples
     --------
     >>> import dask

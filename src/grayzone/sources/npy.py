@@ -31,7 +31,7 @@ def open_npy(
     costs: Any = None,
     block_rows: int | None = None,
 ) -> NpySource:
-    """Rows of ``.npy`` files, for ``fit`` and ``predict``, without loading them.
+    """Open rows of ``.npy`` files, for ``fit`` and ``predict``, without loading them.
 
     A few blocks of rows are in memory at a time, whatever the number of rows is. Every step of
     a fit reads the files once, from the first row to the last; they must not change meanwhile.

@@ -19,7 +19,34 @@ Task = Callable[["Block"], Sums]
 
 
 class Block(NamedTuple):
-    """Consecutive rows."""
+    """Consecutive rows.
+
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        The rows, in single or double precision.
+    y : array of shape (n,) or None
+        Their labels; None where rows are predicted for only.
+    weight : array of shape (n,) or None
+        What each row weighs; None is one each.
+    first : int
+        Number of the first row among all.
+    costs : array of shape (n, K, K), mapping or None
+        What decisions about each row cost: an array, or ``{label: (n,) or a number}``; None where
+        that is not known.
+
+    See Also
+    --------
+    Source : Gives blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.sources import Block
+    >>> block = Block(np.zeros((2, 3)), np.array([0, 1]), None, first=100)
+    >>> block.X.shape, block.first
+    ((2, 3), 100)
+    """
 
     X: Array  # (n, d), single or double precision
     y: Array  # labels (n,)
@@ -34,6 +61,43 @@ class Source(ABC):
     A fit asks for sums over all rows only: a *task* turns a block into named sums, and those of
     all blocks are added in their order, so that results do not depend on timing. Tasks are
     small objects that can be pickled; they travel to where the rows are.
+
+    A source of one's own has ``n_features`` and :meth:`blocks`; the rest may stay as it is.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of columns of X.
+    feature_names : ndarray of shape (n_features,) or None
+        Names of the columns, where they have any.
+    has_labels : bool
+        Whether blocks have labels; without them, rows can be predicted for only.
+    at_a_time : int
+        Entries of the rows that a task is given at a time, where threads share one interpreter.
+
+    See Also
+    --------
+    from_batches : A source of whatever can be iterated over, without a class.
+    open_npy : Rows of ``.npy`` files.
+    open_parquet : Rows of Parquet and Arrow files.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone import TruncatedLogisticRegression
+    >>> from grayzone.sources import Block, Source
+    >>> class Drawn(Source):
+    ...     n_features = 2
+    ...
+    ...     def blocks(self):
+    ...         rng = np.random.default_rng(0)
+    ...         for first in range(0, 10_000, 2_000):
+    ...             X = rng.normal(size=(2_000, 2))
+    ...             y = X[:, 0] - X[:, 1] + rng.logistic(size=2_000) > 0
+    ...             yield Block(X, y, None, first)
+    >>> clf = TruncatedLogisticRegression().fit(Drawn())
+    >>> clf.coef_.round(1)
+    array([[ 1., -1.]])
     """
 
     n_features: int
@@ -44,14 +108,37 @@ class Source(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:
-        """Read the blocks from the first to the last; empty ones are not given to tasks."""
+        """Read the blocks from the first to the last; empty ones are not given to tasks.
+
+        Yields
+        ------
+        Block
+            The rows, a block at a time.
+        """
 
     def like(self) -> Array:
-        """Return an array of the kind that sums are to be."""
+        """Return an array of the kind that sums are to be.
+
+        Returns
+        -------
+        array
+            An empty array of NumPy, unless rows are elsewhere.
+        """
         return np.empty(0)
 
     def reduce(self, task: Task) -> Sums:
-        """Sum a task over all blocks, a few of them at a time, on all threads."""
+        """Sum a task over all blocks, a few of them at a time, on all threads.
+
+        Parameters
+        ----------
+        task : callable
+            Turns a :class:`Block` into a dictionary of named sums.
+
+        Returns
+        -------
+        dict
+            Sums of all blocks by name: arrays and numbers are added, lists are joined.
+        """
         with own_threads():
             return added(_in_order(task, (b for b in self.blocks() if b.X.shape[0] > 0)))
 

@@ -92,7 +92,7 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
         Labels of the table's own type, sorted: the order of `predict_proba`.
     positive : label or None
         The positive one of two classes.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Columns that it needs.
     n_features_in_ : int
         Their number.
@@ -107,10 +107,21 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> import pandas as pd
     >>> import grayzone
-    >>> model = grayzone.load_model("grayzone-demo")  # doctest: +SKIP
-    >>> model.predict("new_rows.csv")  # doctest: +SKIP
-    >>> model.decide(table, costs={"FN": "amount", "FP": 7.5}, reasons=3)  # doctest: +SKIP
+    >>> rng = np.random.default_rng(0)
+    >>> age = rng.uniform(20, 70, 400)
+    >>> left = np.where(age + rng.normal(0, 12, 400) > 50, "yes", "no")
+    >>> table = pd.DataFrame({"age": age, "left": left})
+    >>> model = grayzone.train(table, "left", costs="yes=5,no=1", model="logistic-regression")
+    >>> round(model.threshold, 3)
+    0.167
+    >>> new = pd.DataFrame({"age": [25.0, 40.0, 65.0]})
+    >>> model.predict(new).tolist()
+    ['no', 'yes', 'yes']
+    >>> model.predict(new, costs={"yes": 1, "no": 1}).tolist()
+    ['no', 'no', 'yes']
     """
 
     estimator: Any
@@ -143,14 +154,31 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
         return len(self.schema.columns)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Refuse: it is fitted."""
+        """Refuse: it is fitted.
+
+        Parameters
+        ----------
+        X, y : object
+            Whatever is given.
+        """
         raise TypeError(
             "A DecisionModel is fitted, and does not change: grayzone.train makes another one. "
             "Tools that call fit take sklearn.frozen.FrozenEstimator(model)."
         )
 
     def set_params(self, **params: Any) -> Self:
-        """Refuse to change anything: costs of the day are arguments of `predict` and `decide`."""
+        """Refuse to change anything: costs of the day are arguments of `predict` and `decide`.
+
+        Parameters
+        ----------
+        **params : object
+            There must be none.
+
+        Returns
+        -------
+        DecisionModel
+            The model itself.
+        """
         if params:
             raise TypeError(
                 f"A DecisionModel is fitted, and does not change; got {', '.join(params)}. Costs "
@@ -257,8 +285,10 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
         ----------
         table : DataFrame or path
             The table.
-        costs, reject_cost
-            As in :meth:`predict`.
+        costs : mapping or array-like, default=None
+            Costs of the day, as in :meth:`predict`.
+        reject_cost : float, default=None
+            Cost of the day of staying undecided, as in :meth:`predict`.
         reasons : int, default=0
             How many reasons to tell for each row.
 
@@ -302,8 +332,10 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
             The table.
         y : array-like of shape (n_samples,)
             True labels.
-        costs, reject_cost
-            As in :meth:`predict`.
+        costs : mapping or array-like, default=None
+            Costs of the day, as in :meth:`predict`.
+        reject_cost : float, default=None
+            Cost of the day of staying undecided, as in :meth:`predict`.
 
         Returns
         -------
@@ -317,7 +349,18 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
         return float(np.mean(today.stakes.paid(truth, places, today.rows)))
 
     def proba_by_place(self, table: Table) -> Array:
-        """Return the probabilities of the classes in the order of the stakes."""
+        """Return the probabilities of the classes in the order of the stakes.
+
+        Parameters
+        ----------
+        table : DataFrame
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            The positive one of two classes is last.
+        """
         return self._proba(self._features(table))
 
     def _table(self, table: Any) -> Table:
@@ -373,7 +416,20 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
     # Its page and its file
 
     def with_report(self, page: str, metrics: dict[str, Any]) -> Self:
-        """Return the same model with the page about it and the numbers of that."""
+        """Return the same model with the page about it and the numbers of that.
+
+        Parameters
+        ----------
+        page : str
+            The page.
+        metrics : dict
+            Its numbers.
+
+        Returns
+        -------
+        DecisionModel
+            A copy that has both.
+        """
         new = copy(self)
         object.__setattr__(new, "report_html", page)
         object.__setattr__(new, "metrics", metrics)
@@ -381,6 +437,11 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
 
     def save_report(self, path: str | Path) -> None:
         """Write the page about the model, one HTML file.
+
+        Parameters
+        ----------
+        path : path
+            The file; it is replaced where there is one.
 
         Raises
         ------
@@ -409,7 +470,13 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
         return {"text/plain": repr(self), "text/html": shown(self)}
 
     def save(self, path: Path) -> None:
-        """Write to a file."""
+        """Write to a file.
+
+        Parameters
+        ----------
+        path : Path
+            The file; it is replaced where there is one.
+        """
         import skops.io
 
         note = write_note(
@@ -433,6 +500,16 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read from a file; nothing in it is run.
+
+        Parameters
+        ----------
+        path : path
+            ``model.skops``, or the folder that has it.
+
+        Returns
+        -------
+        DecisionModel
+            The model.
 
         Raises
         ------
@@ -533,10 +610,23 @@ def load_model(path: str | Path) -> DecisionModel:
     UserError
         If it is no model of grayzone, is damaged, or holds types that are not trusted.
 
+    See Also
+    --------
+    grayzone.train : Make a model from a table.
+    grayzone.DecisionModel.save : Write one.
+
     Examples
     --------
     >>> import grayzone
-    >>> model = grayzone.load_model("grayzone-demo")  # doctest: +SKIP
-    >>> model.decide(table)  # doctest: +SKIP
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"age": range(20, 60), "left": ["no"] * 22 + ["yes"] * 18})
+    >>> model = grayzone.train(table, "left", model="logistic-regression")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "model.skops")
+    ...     model.save(path)
+    ...     grayzone.load_model(path).predict(pd.DataFrame({"age": [25, 55]})).tolist()
+    ['no', 'yes']
     """
     return DecisionModel.load(Path(path))

@@ -50,7 +50,26 @@ class _Partition:
 
 
 class ActiveSet:
-    """The strategy, for two classes."""
+    """Move one row at a time between the parts of a partition, §4.2 of the paper; two classes.
+
+    See Also
+    --------
+    solve : Runs it.
+    choose : When it is chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.designs import as_design
+    >>> from grayzone.numerics.losses import TruncatedLogistic
+    >>> from grayzone.numerics.margins import SignedMargin
+    >>> from grayzone.solvers import ActiveSet, Problem, solve
+    >>> X, sign = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, -1.0, 1.0])
+    >>> loss = TruncatedLogistic(np.full(4, -1.0))
+    >>> problem = Problem(as_design(X), SignedMargin(sign), loss, np.ones(4), penalty=1.0)
+    >>> solve(problem, ActiveSet(), tol=1e-6, max_iter=200).status.name
+    'CONVERGED'
+    """
 
     # a step moves one row: the gap may wait for many of them
     patience = 250

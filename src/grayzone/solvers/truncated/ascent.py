@@ -72,7 +72,33 @@ class AscentState:
 
 
 class Ascent:
-    """The strategy; ``seed`` draws the order of the rows."""
+    """Raise the dual value a row at a time; for sparse rows of two classes.
+
+    Parameters
+    ----------
+    seed : int
+        Draws the order of the rows.
+
+    See Also
+    --------
+    solve : Runs it.
+    choose : When it is chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from grayzone.numerics.designs import as_design
+    >>> from grayzone.numerics.losses import TruncatedLogistic
+    >>> from grayzone.numerics.margins import SignedMargin
+    >>> from grayzone.solvers import Ascent, Problem, solve
+    >>> X = csr_array(np.array([[0.0], [1.0], [2.0], [3.0]]))
+    >>> sign = np.array([-1.0, 1.0, -1.0, 1.0])
+    >>> loss = TruncatedLogistic(np.full(4, -1.0))
+    >>> problem = Problem(as_design(X), SignedMargin(sign), loss, np.ones(4), penalty=1.0)
+    >>> solve(problem, Ascent(), tol=1e-6, max_iter=200).status.name
+    'CONVERGED'
+    """
 
     patience = _KINKED[1]
 

@@ -60,7 +60,31 @@ class _Memory:
 
 
 class Decomposed:
-    """The strategy; ``seed`` draws the parts for the start."""
+    """Take Newton steps on rows far from the kink, and an interior point on those near it.
+
+    Parameters
+    ----------
+    seed : int
+        Draws the parts for the start.
+
+    See Also
+    --------
+    solve : Runs it.
+    choose : When it is chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.designs import as_design
+    >>> from grayzone.numerics.losses import TruncatedLogistic
+    >>> from grayzone.numerics.margins import SignedMargin
+    >>> from grayzone.solvers import Decomposed, Problem, solve
+    >>> X, sign = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, -1.0, 1.0])
+    >>> loss = TruncatedLogistic(np.full(4, -1.0))
+    >>> problem = Problem(as_design(X), SignedMargin(sign), loss, np.ones(4), penalty=1.0)
+    >>> solve(problem, Decomposed(), tol=1e-6, max_iter=200).status.name
+    'CONVERGED'
+    """
 
     patience = 25
 

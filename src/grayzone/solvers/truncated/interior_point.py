@@ -38,7 +38,26 @@ _BACK_OFF = 0.99  # share of the way to the boundary that a step may go
 
 
 class Quadratic(NamedTuple):
-    """The smooth rest of the problem, g'z + z'Hz / 2, in the change z of the coefficients."""
+    """The smooth rest of the problem, g'z + z'Hz / 2, in the change z of the coefficients.
+
+    Attributes
+    ----------
+    hessian : array of shape (Qp, Qp)
+        The matrix H.
+    gradient : array of shape (Q, p)
+        The vector g.
+
+    See Also
+    --------
+    interior_point : Minimises it plus losses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.solvers import Quadratic
+    >>> Quadratic(np.eye(2), np.zeros((1, 2))).hessian.shape
+    (2, 2)
+    """
 
     hessian: Array
     gradient: Array
@@ -242,6 +261,34 @@ def interior_point(
         Complementarity of the start, as a distance from the kink; small when it is good.
     guess : array of shape (n,), optional
         Multipliers of unit-weight losses to start from; NaN where there is none.
+    max_iter : int
+        Most iterations.
+    progress : callable, optional
+        Told the complementarity after each iteration.
+
+    Returns
+    -------
+    Inner
+        Change of the coefficients, scores after it, multipliers of unit-weight losses, the number
+        of iterations, and whether what was asked for is reached.
+
+    See Also
+    --------
+    Decomposed : Uses it for rows near the kink.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.designs import as_design
+    >>> from grayzone.numerics.losses import TruncatedLogistic
+    >>> from grayzone.numerics.margins import SignedMargin
+    >>> from grayzone.solvers import Problem, Quadratic, interior_point
+    >>> X, sign = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, -1.0, 1.0])
+    >>> loss = TruncatedLogistic(np.full(4, -1.0))
+    >>> problem = Problem(as_design(X), SignedMargin(sign), loss, np.ones(4), penalty=1.0)
+    >>> model = Quadratic(np.diag(problem.ridge()), np.zeros((1, 2)))
+    >>> interior_point(problem, model, np.zeros((4, 1)), tol=1e-8).converged
+    True
     """
     target = problem.weight * problem.loss.slope_at_floor
     xp = array_namespace(target)

@@ -42,7 +42,26 @@ class _Smoothing:
 
 
 class Primal:
-    """The strategy, for any design in NumPy's memory."""
+    """Take Newton steps on a smoothed kink; for any design in NumPy's memory.
+
+    See Also
+    --------
+    solve : Runs it.
+    choose : When it is chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.designs import as_design
+    >>> from grayzone.numerics.losses import TruncatedLogistic
+    >>> from grayzone.numerics.margins import SignedMargin
+    >>> from grayzone.solvers import Primal, Problem, solve
+    >>> X, sign = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, -1.0, 1.0])
+    >>> loss = TruncatedLogistic(np.full(4, -1.0))
+    >>> problem = Problem(as_design(X), SignedMargin(sign), loss, np.ones(4), penalty=1.0)
+    >>> solve(problem, Primal(), tol=1e-6, max_iter=200).status.name
+    'CONVERGED'
+    """
 
     patience = 25
 

@@ -45,6 +45,19 @@ class TruncatedSpec:
     l1_ratio : float
         Share of the penalty that is an l1 norm of the coefficients, of features or of the rows that
         span a function; 0 is the squared norm alone.
+
+    See Also
+    --------
+    Problem : What it makes of rows.
+    minimise : Minimises it on rows anywhere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.solvers import TruncatedSpec
+    >>> spec = TruncatedSpec(np.array([-1.0, -1.0]), penalty=0.5, fit_intercept=True)
+    >>> spec.n_outputs, spec.has_kinks
+    (1, True)
     """
 
     floors: Array
@@ -82,24 +95,70 @@ class TruncatedSpec:
         return bool(np.all(np.isfinite(self.floors))) or not self.has_kinks
 
     def problem(self, rows: Rows) -> Problem:
-        """Return the part of the problem that these rows are."""
+        """Return the part of the problem that these rows are.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows with their codes and weights.
+
+        Returns
+        -------
+        Problem
+            The problem.
+        """
         loss = TruncatedLogistic(self.floors_of(rows))
         return Problem(self._design(rows), self._margins(rows), loss, rows.weight, self.penalty)
 
     def floors_of(self, rows: Rows) -> Array:
-        """Floor of each row's loss: that of its class, or its own."""
+        """Return the floor of each row's loss: that of its class, or its own.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows with their codes and weights.
+
+        Returns
+        -------
+        array of shape (n,)
+            The floors.
+        """
         if not self.by_rows or rows.own is None:
             return self.per_row(self.floors, rows)
         return array_namespace(rows.codes).where(rows.codes == 1, rows.own[:, 1], rows.own[:, 0])
 
     def slopes_at_floors(self, rows: Rows) -> Array:
-        """Slope of each row's loss just above its floor."""
+        """Return the slope of each row's loss just above its floor.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows with their codes and weights.
+
+        Returns
+        -------
+        array of shape (n,)
+            The slopes.
+        """
         if not self.by_rows:
             return self.per_row(sigmoid(self.floors), rows)
         return sigmoid(self.floors_of(rows))
 
     def ceilings_of(self, ceilings: Array, rows: Rows) -> Array:
-        """Ceiling of each row's ramp: that of its class, or where it is sure of the other one."""
+        """Return the ceiling of each row's ramp: of its class, or the end of its own zone.
+
+        Parameters
+        ----------
+        ceilings : array of shape (K,)
+            Ceilings of the classes.
+        rows : Rows
+            Rows with their codes and weights.
+
+        Returns
+        -------
+        array of shape (n,)
+            The ceilings.
+        """
         if not self.by_rows:
             return self.per_row(ceilings, rows)
         other = replace(rows, codes=1 - rows.codes)
@@ -107,7 +166,20 @@ class TruncatedSpec:
 
     @staticmethod
     def per_row(of_classes: Array, rows: Rows) -> Array:
-        """Values of the classes, for each row."""
+        """Return values of the classes, for each row.
+
+        Parameters
+        ----------
+        of_classes : array of shape (K,)
+            The values.
+        rows : Rows
+            Rows with their codes and weights.
+
+        Returns
+        -------
+        array of shape (n,)
+            The values.
+        """
         return array_namespace(rows.codes).take(moved(of_classes, rows.weight), rows.codes)
 
     def _design(self, rows: Rows) -> Design:
@@ -134,5 +206,20 @@ class TruncatedSpec:
         return self.kind(rows.codes[:, None] == known[None, :])
 
     def prior_coef(self, mass: Array, n_features: int, like: Array) -> Array:
-        """Zero slopes, and the intercepts that give back the class priors."""
+        """Return zero slopes, and the intercepts that give back the class priors.
+
+        Parameters
+        ----------
+        mass : ndarray of shape (K,)
+            What the rows of each class weigh.
+        n_features : int
+            Number of features.
+        like : array
+            An array of the kind that is wanted.
+
+        Returns
+        -------
+        array of shape (Q, p)
+            Coefficients.
+        """
         return prior_coef(self.kind, mass, n_features, self.fit_intercept, like)

@@ -348,7 +348,8 @@ def _credible(newton: _Newton, d: _Direction, t: float) -> float:
     now = float(xp.max(xp.abs(newton.r_xi) / weight))
     allowed = max(0.2, 1.5 * now)
     # a tangent is off by no more than its share of the largest curvature
-    if now + 0.5 * _MOST_BENT * (t * float(xp.max(xp.abs(d.xi)))) ** 2 <= allowed:
+    furthest = t * float(xp.max(xp.abs(d.xi)))
+    if now + 0.5 * _MOST_BENT * furthest * furthest <= allowed:  # its power would raise, not be inf
         return t
 
     def mismatch(t: float) -> float:

@@ -22,7 +22,6 @@ from sklearn.linear_model import LogisticRegression
 
 from grayzone import (
     BayesDecisionClassifier,
-    ImportVectorMachineCV,
     MinimaxProbabilityMachine,
     SparseMinimaxProbabilityMachine,
     TightBoundClassifier,
@@ -289,7 +288,6 @@ def test_predictions_of_minimax_machines_are_lazy(data, nothing_computed):
 IN_MEMORY = {
     MinimaxProbabilityMachine(): "ImportVectorMachine",
     SparseMinimaxProbabilityMachine(): "ImportVectorMachine",
-    ImportVectorMachineCV(): "a sample of the rows, then fit ImportVectorMachine",
     TightBoundClassifier(LogisticRegression()): "TightBoundLogisticRegression takes blocks",
     TightBoundLogisticRegressionCV(): "a sample of the rows, then fit TightBoundLogisticRegression",
     BayesDecisionClassifier(LogisticRegression()): "FrozenEstimator",

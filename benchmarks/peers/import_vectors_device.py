@@ -196,10 +196,15 @@ def on_cuda() -> Place:
     import torch
 
     device = torch.device("cuda")
+
+    def forget() -> None:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
     return Place(
         lambda values: torch.asarray(values, device=device),
         torch.cuda.synchronize,
-        lambda: (torch.cuda.empty_cache(), torch.cuda.reset_peak_memory_stats())[0],
+        forget,
         lambda: torch.cuda.max_memory_allocated() / 1e9,
         torch.cuda.get_device_name(device),
     )

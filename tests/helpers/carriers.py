@@ -451,7 +451,6 @@ _DENSE = ("import points that move",)
 _NUMPY_ALONE = (
     "few features",
     "few rows",
-    *_SPARSE_MINIMAX,
     "bounds of any model",
 )
 _AROUND = ("bounds of any model", "decisions", "limits of any model")
@@ -484,7 +483,7 @@ REFUSED_IN_PREDICT = {
         "Sparse data was passed for X, but dense",
     ),
     **_cells(
-        (*_SPARSE_MINIMAX, "bounds of any model"),
+        ["bounds of any model"],
         ELSEWHERE,
         TypeError,
         "{name} computes with NumPy; got ",

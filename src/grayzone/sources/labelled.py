@@ -292,6 +292,7 @@ def label(source: Source, class_weight: Any = None, beside: int | None = None) -
     classes, counts, mass = _merged(found["labels"])
     priced = _all_or_none(found["priced"])
     check_classification_targets(classes)
+    _check_classes(classes, mass)  # before what is nothing is balanced
     factors = _class_factors(class_weight, classes, mass)
     _check_classes(classes, mass * factors)
     seen = Seen(dict(found["seen"]))

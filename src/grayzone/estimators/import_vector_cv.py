@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from array_api_compat import is_numpy_array
 from sklearn.utils import check_random_state
 
 from grayzone.estimators._base import FunctionClassifier, move_decision
@@ -68,7 +69,8 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
     refit : bool, default=True
         Fit to all rows with the chosen C. Otherwise there is no model to predict with.
     n_jobs : int or None, default=None
-        Folds that are worked on at the same time; those of blocks and of Dask one after the other.
+        Folds that are worked on at the same time, of arrays in memory. Those of blocks, of Dask and
+        on a device are worked on one after the other, each by all that there is.
     kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, \
             default="rbf"
         Kernel, as are all parameters that follow, of :class:`ImportVectorMachine`.
@@ -257,7 +259,8 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
         folds = self._folds(labelled, rng)
         start = partial(_start, seed=int(rng.randint(2**31 - 1)), share=1.0 / (len(folds) + 1))
         work = partial(_walk_fold, self._model(), Cs, judge, start)
-        walks = on_folds(self, work, folds, alone=labelled.held is None)
+        in_memory = labelled.held is not None and is_numpy_array(labelled.like)
+        walks = on_folds(self, work, folds, alone=not in_memory)
         path = Cs[: self._choose(Cs, walks, labelled) + 1]
         gave_up = any(walk.gave_up for walk in walks)
         if self.refit:

@@ -364,6 +364,15 @@ ENTRIES = (
         large=True,
     ),
     Entry(
+        "worker-kills-search",
+        "peers",
+        "benchmarks.peers.worker_kills",
+        "The same during searches for the penalty of import vectors",
+        ("--model", "search"),
+        ("--model", "search", "--quick"),
+        large=True,
+    ),
+    Entry(
         "gpu",
         "peers",
         "benchmarks.peers.gpu",

@@ -343,6 +343,7 @@ _SELDOM_CARRIED = {"parquet": 4, "array-api-strict": 4, "Dask": 1}
 _TAKE_BLOCKS = (
     "TruncatedLogisticRegression",
     "ImportVectorMachine",
+    "ImportVectorMachineCV",
     "TightBoundLogisticRegression",
 )
 _STREAMED = ("npy", "batches", "parquet", "Dask")

@@ -19,7 +19,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
 from sklearn.utils.validation import check_is_fitted
 
-from grayzone import ImportVectorMachine, ImportVectorMachineCV
+from grayzone import ImportVectorMachine
 from grayzone.arrays import to_numpy
 from grayzone.numerics.checks import as_numpy
 from grayzone.solvers.greedy import basis
@@ -302,8 +302,6 @@ def test_errors():
             check_is_fitted(model)
     with pytest.raises(ValueError, match="precomputed' needs the kernel values of all pairs"):
         ImportVectorMachine(kernel="precomputed").fit(Listed(X, y))
-    with pytest.raises(ValueError, match="a sample of the rows, then fit"):
-        ImportVectorMachineCV().fit(Listed(X, y))
     with pytest.raises(ValueError, match="not positive semi-definite"):
         ImportVectorMachine(kernel="sigmoid", gamma=5.0, coef0=-1.0, tol=0.0).fit(Listed(X, y))
 

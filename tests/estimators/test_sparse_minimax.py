@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+from functools import partial
 
 import array_api_strict
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from test_minimax import (
     BAD_DATA,
@@ -29,6 +30,7 @@ from test_minimax import (
 import grayzone.solvers.minimax.greedy as module
 from grayzone import MinimaxProbabilityMachine, SparseMinimaxProbabilityMachine
 from grayzone.numerics import threads
+from grayzone.numerics.checks import as_numpy
 from grayzone.solvers.minimax.aims import Aim
 from grayzone.sources.labelled import label
 from grayzone.sources.source import HeldSource
@@ -1010,12 +1012,45 @@ def test_scikit_learns_monitor_records_the_score_after_each_basis():
     assert recorded[2] == fewer.score(X, y)
 
 
-def test_arrays_that_are_to_stay_elsewhere_are_refused():
+def test_a_basis_that_is_a_function_is_for_numpy():
     X, y = data()
-    fitted = fit(X, y, n_bases=2)
+    fitted = fit(X, y, n_bases=2, basis=distance)
     there = array_api_strict.asarray(X)
+    match = r"computes with NumPy; got Array.*A basis that is a function is given NumPy arrays"
     with config_context(array_api_dispatch=True):
-        with pytest.raises(TypeError, match=r"computes with NumPy; got Array.*Minimax"):
-            fit(there, y)
-        with pytest.raises(TypeError, match=r"computes with NumPy; got Array.*Minimax"):
+        with pytest.raises(TypeError, match=match):
+            fit(there, y, basis=distance)
+        with pytest.raises(TypeError, match=match):
             fitted.predict(there)
+
+
+ELSEWHERE = {
+    "all features": {},
+    "boosted": {"candidates": "boosted", "n_candidates": 3},
+    "one width": {"gamma": "width", "gamma_iter": 2},
+    "a given width": {"gamma": 0.1, "cv": None, "stopping": None},
+    "poly": {"basis": "poly", "degree": 2, "gamma": "width"},
+    "tanh": {"basis": "tanh", "cv": StratifiedKFold(2)},
+    "costs": {"costs": {0: 4.0, 1: 1.0}},
+    "required": {"required_bound": {0: 0.3}},
+    "moments that may be off": {"moment_error": (0.1, 0.05)},
+}
+
+
+@pytest.mark.parametrize("options", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_arrays_of_other_libraries_give_the_numbers_of_numpy(options):
+    X, y = data()
+    weight = np.random.default_rng(0).integers(3, size=len(y)).astype(float)
+    settings = {"n_bases": 4, "cv": 3, "stopping": "held-out", **options}
+    expected = fit(X, y, weight, **settings)
+    put = partial(array_api_strict.asarray, device=array_api_strict.Device("device1"))
+    with config_context(array_api_dispatch=True):
+        found = fit(put(X), put(y), put(weight), **settings)
+        scores = as_numpy(found.decision_function(put(X)))
+    for name in ("bases_", "gammas_", "dual_coef_", "intercept_", "class_bounds_", "bound_path_"):
+        known = getattr(expected, name)
+        size = max(np.abs(known).max(), 1e-300)
+        ours = as_numpy(getattr(found, name))
+        np.testing.assert_allclose(ours, known, atol=1e-8 * size, rtol=0, err_msg=name)
+    np.testing.assert_allclose(scores, expected.decision_function(X), atol=1e-8)
+    assert found.held_out_bound_ == pytest.approx(expected.held_out_bound_, rel=1e-8, nan_ok=True)

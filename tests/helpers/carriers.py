@@ -117,6 +117,36 @@ ESTIMATORS = {
     "import point search": Case(
         ImportVectorMachineCV(Cs=[0.1, 1.0], cv=2, max_import_points=5, random_state=0)
     ),
+    "import point search, balanced": Case(
+        ImportVectorMachineCV(
+            Cs=[0.1, 1.0],
+            cv=2,
+            scoring="neg_log_loss",
+            max_import_points=3,
+            zone=1.0,
+            costs="balanced",
+            class_weight="balanced",
+        ),
+    ),
+    "import point search, three classes": Case(
+        ImportVectorMachineCV(
+            Cs=[0.1, 1.0],
+            cv=3,
+            scoring="accuracy",
+            max_import_points=4,
+            costs=[[0, 2, 1], [1, 0, 1], [3, 1, 0]],
+        ),
+        3,
+    ),
+    "import point search, held-out rows": Case(
+        ImportVectorMachineCV(
+            Cs=[0.1, 1.0], validation_fraction=0.3, max_import_points=4, random_state=0
+        ),
+        draws=True,
+    ),
+    "import point search, by formula": Case(
+        ImportVectorMachineCV(Cs=[0.1, 1.0], scoring="gacv", max_import_points=4)
+    ),
     "minimax": Case(MinimaxProbabilityMachine(random_state=0), methods=_SCORES),
     "kernel minimax": Case(MinimaxProbabilityMachine(kernel="rbf", cv=None), methods=_SCORES),
     "sparse minimax": Case(
@@ -409,7 +439,6 @@ _AT_ONCE = (
     "search, its threshold moved",
     "bound search",
     "bound search, undecided",
-    "import point search",
     "minimax",
     "kernel minimax",
     "minimax, three classes",
@@ -422,8 +451,6 @@ _DENSE = ("import points that move",)
 _NUMPY_ALONE = (
     "few features",
     "few rows",
-    "import point search",
-    *_SPARSE_MINIMAX,
     "bounds of any model",
 )
 _AROUND = ("bounds of any model", "decisions", "limits of any model")
@@ -456,7 +483,7 @@ REFUSED_IN_PREDICT = {
         "Sparse data was passed for X, but dense",
     ),
     **_cells(
-        (*_SPARSE_MINIMAX, "bounds of any model"),
+        ["bounds of any model"],
         ELSEWHERE,
         TypeError,
         "{name} computes with NumPy; got ",

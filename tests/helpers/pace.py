@@ -334,6 +334,11 @@ HEAVY = {
         test_weights_can_be_routed test_weights_reach_the_scorer
         test_without_a_refit_there_is_a_choice_but_no_model
     """,
+    "tests/estimators/test_import_vector_search_blocks.py": """
+        test_a_scorer_of_all_rows_is_told_scores_on_a_device
+        test_rows_are_drawn_once_and_by_their_numbers
+        test_scores_are_means_over_rows_as_scikit_learn_has_them
+    """,
     "tests/estimators/test_kernel_fit.py": """
         test_cache_size_of_many_classes test_many_classes_and_rows_without_a_hessian
         test_predictions_by_blocks_are_those_by_row test_predictions_do_not_form_the_kernel_matrix
@@ -365,7 +370,8 @@ HEAVY = {
         test_features_are_selected test_three_classes_of_many_features
     """,
     "tests/estimators/test_sparse_minimax.py": """
-        test_a_step_along_the_gradient_makes_the_bound_larger test_data_are_not_changed
+        test_a_step_along_the_gradient_makes_the_bound_larger
+        test_arrays_of_other_libraries_give_the_numbers_of_numpy test_data_are_not_changed
         test_folds_that_end_early_keep_their_last_scores test_held_out_path_of_given_folds
         test_it_does_not_always_stop_at_the_end test_it_is_reproducible
         test_it_stops_where_the_held_out_bound_is_largest test_layouts_in_memory

@@ -19,7 +19,6 @@ from sklearn.linear_model import LogisticRegression
 from grayzone import (
     BayesDecisionClassifier,
     ImportVectorMachine,
-    ImportVectorMachineCV,
     MinimaxProbabilityMachine,
     SparseMinimaxProbabilityMachine,
     TightBoundClassifier,
@@ -345,7 +344,6 @@ def test_tasks_are_given_no_empty_blocks(model, data):
 IN_MEMORY = {
     MinimaxProbabilityMachine(): "ImportVectorMachine",
     SparseMinimaxProbabilityMachine(): "ImportVectorMachine",
-    ImportVectorMachineCV(): "a sample of the rows, then fit ImportVectorMachine",
     TightBoundClassifier(LogisticRegression()): "TightBoundLogisticRegression takes blocks",
     TightBoundLogisticRegressionCV(): "a sample of the rows, then fit TightBoundLogisticRegression",
     BayesDecisionClassifier(LogisticRegression()): "FrozenEstimator",

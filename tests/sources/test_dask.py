@@ -289,7 +289,6 @@ def test_predictions_of_minimax_machines_are_lazy(data, nothing_computed):
 IN_MEMORY = {
     MinimaxProbabilityMachine(): "ImportVectorMachine",
     SparseMinimaxProbabilityMachine(): "ImportVectorMachine",
-    ImportVectorMachineCV(): "a sample of the rows, then fit ImportVectorMachine",
     TightBoundClassifier(LogisticRegression()): "TightBoundLogisticRegression takes blocks",
     TightBoundLogisticRegressionCV(): "a sample of the rows, then fit TightBoundLogisticRegression",
     BayesDecisionClassifier(LogisticRegression()): "FrozenEstimator",
@@ -468,20 +467,39 @@ class Disturbed(DaskSource):
         os.kill(self.killed, signal.SIGKILL)
 
 
+def searching():
+    return ImportVectorMachineCV(
+        Cs=[0.1, 10.0],
+        cv=2,
+        scoring="neg_log_loss",
+        max_import_points=2,
+        n_candidates=20,
+        random_state=0,
+    )
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_a_worker_that_is_killed_changes_nothing(cluster, data):
+@pytest.mark.parametrize(
+    ("make", "kills", "names"),
+    [
+        (tight, 3, ("coef_", "intercept_")),
+        (searching, 1, ("scores_", "import_points_", "dual_coef_", "intercept_")),
+    ],
+    ids=["fit", "search"],
+)
+def test_a_worker_that_is_killed_changes_nothing(make, kills, names, cluster, data):
     cluster.scale(2)
     Client.current().wait_for_workers(2, timeout=60)
     X, y, weight = chunked(data)
     X, y = dask.persist(X, y)
     plain = DaskSource(X, y, weight)
-    expected = tight().fit(plain)
-    for _ in range(3):
+    expected = make().fit(plain)
+    for _ in range(kills):
         source = Disturbed(X, y, weight)
         source.disturb(cluster, random.randrange(len(plain.traffic)), random.uniform(0.0, 0.02))
         with ThreadPoolExecutor(1) as pool:
-            found = pool.submit(tight().fit, source).result(timeout=60)
+            found = pool.submit(make().fit, source).result(timeout=60)
         assert source.killed is not None
         assert [name for name, _, _ in source.traffic] == [name for name, _, _ in plain.traffic]
-        np.testing.assert_array_equal(found.coef_, expected.coef_)
-        np.testing.assert_array_equal(found.intercept_, expected.intercept_)
+        for name in names:
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from grayzone.numerics.checks import (
 from grayzone.numerics.namespace import array_namespace
 from grayzone.sources.labelled import Labelled, label
 from grayzone.sources.source import HeldSource
+from grayzone.sources.split import Fold, check_fold, stratified_folds
 
 Array = Any
 Scorer = Callable[..., Any]
@@ -93,22 +95,35 @@ class FoldedRows(NamedTuple):
         folds = [(everything[train], everything[test]) for train, test in splits]
         if not folds:
             raise ValueError(f"cv must give at least one fold; got {cv!r}.")
+        weight = np.ones(len(self.y)) if self.weight is None else self.weight
+        classes, codes = np.unique(self.y, return_inverse=True)
         for number, fold in enumerate(folds):
-            self._check_fold(number, *fold)
+            heavy = (rows[weight[rows] > 0.0] for rows in fold)
+            counts = (np.bincount(codes[rows], minlength=classes.size) for rows in heavy)
+            check_fold(number, classes, *counts)
         return folds
 
-    def _check_fold(self, number: int, train: Array, test: Array) -> None:
-        """Check that a fold can be fitted and scored."""
-        weight = np.ones(len(self.y)) if self.weight is None else self.weight
-        if not np.any(weight[test] > 0.0):
-            raise ValueError(f"Fold {number} of cv holds out no row with a positive weight.")
-        seen = self.y[train][weight[train] > 0.0]
-        absent = np.setdiff1d(np.unique(self.y), seen)
-        if absent.size:
-            raise ValueError(
-                f"Fold {number} of cv leaves the classes {absent.tolist()} without a training row "
-                "of positive weight; use fewer or stratified folds."
-            )
+
+def check_folds_of_blocks(cv: Any) -> None:
+    """Check folds of rows that come in blocks: a number of them."""
+    if cv is not None and not is_real(cv):
+        raise ValueError(
+            "Beside blocks cv must be a number of folds, or None: other folds are lists of the "
+            f"numbers of all rows; got {cv!r}."
+        )
+    if cv is not None:
+        check_integer("cv", cv, least=2)
+
+
+def folds_of(labelled: Labelled, cv: Any) -> list[Fold]:
+    """Return folds of rows, wherever they are; an integer makes the same ones everywhere."""
+    if labelled.held is None:
+        return stratified_folds(labelled, cv)
+    data = FoldedRows.of(labelled, pairwise=False)
+    place = np.full(len(data.y), -1)
+    place[as_numpy(labelled.held.places())] = np.arange(labelled.held.n_rows)
+    taken = [[place[rows][place[rows] >= 0] for rows in fold] for fold in data.folds(cv)]
+    return [Fold(*(partial(labelled.take, places) for places in fold)) for fold in taken]
 
 
 def scorer_of(estimator: Any) -> Scorer:
@@ -186,16 +201,20 @@ def shared_parameters(search: BaseEstimator, kind: type[BaseEstimator]) -> dict[
 
 
 @contextmanager
-def fold_by_fold(search: Any, n_tasks: int) -> Iterator[Callable[..., list[Any]]]:
+def fold_by_fold(
+    search: Any, n_tasks: int, alone: bool = False
+) -> Iterator[Callable[..., list[Any]]]:
     """Give a function that returns what ``work(*fold)`` finds in each of some folds.
 
-    ``n_jobs`` of them are worked on at the same time. What is found has ``scores``, which callbacks
-    are told; they may want no more folds. ``n_tasks`` folds are to come, in one pass or several.
+    ``n_jobs`` of them are worked on at the same time; one where they are to be ``alone``, as each
+    is worked on by all that there is. What is found has ``scores``, which callbacks are told; they
+    may want no more folds. ``n_tasks`` folds are to come, in one pass or several.
     """
+    n_jobs = 1 if alone else search.n_jobs
     with fit_progress(search, "fold", n_tasks) as report:
 
         def run(work: Callable[..., Any], folds: list[Any]) -> list[Any]:
-            parallel, found = Parallel(n_jobs=search.n_jobs, return_as="generator"), []
+            parallel, found = Parallel(n_jobs=n_jobs, return_as="generator"), []
             for one in parallel(delayed(work)(*fold) for fold in folds):
                 found.append(one)
                 if report is not None and report(scores=one.scores):
@@ -205,9 +224,11 @@ def fold_by_fold(search: Any, n_tasks: int) -> Iterator[Callable[..., list[Any]]
         yield run
 
 
-def on_folds(search: Any, work: Callable[..., Any], folds: list[Any]) -> list[Any]:
+def on_folds(
+    search: Any, work: Callable[..., Any], folds: list[Any], alone: bool = False
+) -> list[Any]:
     """Return what ``work(*fold)`` finds in each fold, in one pass."""
-    with fold_by_fold(search, len(folds)) as run:
+    with fold_by_fold(search, len(folds), alone) as run:
         return run(work, folds)
 
 

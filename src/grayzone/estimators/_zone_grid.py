@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from array_api_compat import is_numpy_array
-from sklearn.base import BaseEstimator, ClassifierMixin
 
-from grayzone.estimators._base import class_probabilities, decided
+from grayzone.estimators._judging import Decisions
 from grayzone.estimators._search import FoldedRows, Scorer, scored
 from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.numerics.backend import moved
@@ -91,7 +90,7 @@ def by_scorer(scorer: Scorer, model: Any, held: HeldOut, known: Array | None = N
     """Judge by a scorer; scorers are NumPy's, and are told what scores on a device lead to."""
     X = held.X
     if known is not None or held.elsewhere:
-        model = _Decisions(as_numpy(model._beyond(scores_of(model, held, known))), model)
+        model = Decisions(as_numpy(model._beyond(scores_of(model, held, known))), model)
         X = np.empty((held.rows.size, 0))
     return Judged(scored(scorer, model, X, held.y, held.weight, held.costs))
 
@@ -99,24 +98,6 @@ def by_scorer(scorer: Scorer, model: Any, held: HeldOut, known: Array | None = N
 def scores_of(model: Any, held: HeldOut, known: Array | None = None) -> Array:
     """Return a model's scores of held-out rows, as NumPy's."""
     return as_numpy(model._beyond(model._scores_of(held.X)) if known is None else known)
-
-
-class _Decisions(ClassifierMixin, BaseEstimator):
-    """A model of which all that is left are its scores of the rows that it is judged by."""
-
-    def __init__(self, scores: Array, model: TruncatedLogisticRegression) -> None:
-        self.scores, self._reject_costs = scores, model._reject_costs
-        self.classes_, self.actions_ = as_numpy(model.classes_), as_numpy(model.actions_)
-        self.cost_matrix_ = as_numpy(model.cost_matrix_)
-
-    def decision_function(self, X: Array) -> Array:
-        return self.scores[:, 0] if self.scores.shape[1] == 1 else self.scores
-
-    def predict_proba(self, X: Array) -> Array:
-        return class_probabilities(self.scores)
-
-    def predict(self, X: Array, example_costs: Any = None) -> Array:
-        return decided(self, self.predict_proba(X), example_costs)
 
 
 class Result(NamedTuple):

@@ -261,11 +261,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         """
         self._check_parameters()
         self._forget()
-        if self.kernel == "precomputed" and in_blocks(X):
-            raise ValueError(
-                "kernel='precomputed' needs the kernel values of all pairs of rows at once; blocks "
-                "are for kernels that are computed from rows."
-            )
+        self._check_blocks(X)
         kinds = self._accepted()
         labelled = open_rows(
             self, X, y, sample_weight, class_weight=self.class_weight, by_rows=True, **kinds
@@ -323,6 +319,14 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         check_integer("n_iter_no_change", self.n_iter_no_change, least=1)
         check_choice("parametrization", self.parametrization, ("symmetric", "reference"))
         check_fraction(self.validation_fraction)
+
+    def _check_blocks(self, X: Array) -> None:
+        """Raise an error for blocks of what is not made of rows."""
+        if self.kernel == "precomputed" and in_blocks(X):
+            raise ValueError(
+                "kernel='precomputed' needs the kernel values of all pairs of rows at once; blocks "
+                "are for kernels that are computed from rows."
+            )
 
     def _check_movable(self, labelled: Labelled) -> None:
         """Raise an error where points cannot leave their rows."""

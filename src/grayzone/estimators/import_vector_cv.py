@@ -8,34 +8,33 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
+from array_api_compat import is_numpy_array
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
-from grayzone.estimators._base import FunctionClassifier
+from grayzone.estimators._base import FunctionClassifier, move_decision
 from grayzone.estimators._callbacks import CallbackSupportMixin, with_callbacks
 from grayzone.estimators._contradictions import tell_contradictions
+from grayzone.estimators._judging import Judge, judge_of
 from grayzone.estimators._search import (
-    FoldedRows,
     Scorer,
     Searched,
     best_places,
     check_cs,
+    check_folds_of_blocks,
+    folds_of,
     negative_cost,
     on_folds,
-    scored,
-    scorer_of,
     shared_parameters,
     take_over,
 )
 from grayzone.estimators.import_vector import ImportVectorMachine
-from grayzone.numerics.checks import all_or_nothing, as_numpy, check_weights
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import all_or_nothing
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.greedy import Growth, approximate_cv
-from grayzone.sources.labelled import Labelled, label
-from grayzone.sources.open import refuse_blocks, refuse_elsewhere, validated
-from grayzone.sources.source import HeldSource
-from grayzone.sources.split import check_fraction, split_rows
+from grayzone.sources.labelled import Labelled
+from grayzone.sources.open import in_blocks, open_rows
+from grayzone.sources.split import Fold, Side, check_fraction, split
 
 Array = Any
 
@@ -55,13 +54,15 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
         Values of C to choose from, :math:`1/\lambda`; an integer is that many on a logarithmic
         scale from 1e-4 to 1e4.
     cv : int, cross-validation generator, iterable or None, default=None
-        Folds whose rows are held out; None is one stratified split, as in the paper.
+        Folds whose rows are held out; None is one stratified split, as in the paper. Of blocks and
+        of Dask a number of folds, which then are the same as of arrays.
     validation_fraction : float, default=0.2
         Share of rows that are held out where ``cv`` is None.
     scoring : str, callable or None, default=None
         What is better; None is the negative expected cost of decisions, with the costs of the
         fit (without any, the negative error rate), "neg_log_loss" is for probabilities. A callable
-        is ``scorer(estimator, X, y)``. Scorers that take ``sample_weight`` are given it. "gacv"
+        is ``scorer(estimator, X, y)``. Scorers that take ``sample_weight`` are given it. Blocks and
+        Dask have no rows at once, only means over rows: None, "neg_log_loss" or "accuracy". "gacv"
         holds no rows out: C has the least generalised approximate cross-validation of the log-loss
         on all of them [2]_, for two classes without a zone, whatever ``cv`` is. For few rows: it
         chooses as well as a third of them held out, not as well as five folds, in a fifth of the
@@ -69,7 +70,8 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
     refit : bool, default=True
         Fit to all rows with the chosen C. Otherwise there is no model to predict with.
     n_jobs : int or None, default=None
-        Folds that are worked on at the same time.
+        Folds that are worked on at the same time, of arrays in memory. Those of blocks, of Dask and
+        on a device are worked on one after the other, each by all that there is.
     kernel : str or callable, default="rbf"
         Kernel, as are all parameters that follow, of :class:`ImportVectorMachine`.
     gamma : {"scale", "auto"} or float, default="scale"
@@ -229,12 +231,12 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data; with a precomputed kernel, its values for all pairs of rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
+        X : {array-like, sparse matrix, Source, Dask collection} of shape (n_samples, n_features)
+            Training data, as :meth:`ImportVectorMachine.fit` takes them, wherever they are.
+        y : array-like of shape (n_samples,), default=None
+            Class labels; None beside blocks, which bring theirs.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row, in the fits and in the scores.
+            Weight of each row, in the fits and in the scores; None beside blocks.
 
         Returns
         -------
@@ -242,41 +244,29 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
             The fitted estimator.
         """
         Cs, model = np.sort(check_cs(self.Cs)), self._model()
-        scorer = None if self._by_formula() else scorer_of(self)
+        judge = self._judge(sample_weight is not None, in_blocks(X))
         model._check_parameters()
         check_fraction(self.validation_fraction)
         self._forget()
-        refuse_blocks(
-            self,
-            X,
-            "Cross-validate on a sample of the rows, then fit ImportVectorMachine with the C_ that "
-            "was chosen to all blocks.",
+        model._check_blocks(X)
+        kinds = self._accepted()
+        labelled = open_rows(
+            self, X, y, sample_weight, class_weight=self.class_weight, by_rows=True, **kinds
         )
-        refuse_elsewhere(
-            self, X, "Cross-validate on a NumPy array, then fit ImportVectorMachine with the C_."
-        )
-        X, y = validated(self, X, y, **self._accepted())
-        X = X.tocsr() if sp.issparse(X) else X
-        weight = None if sample_weight is None else check_weights(sample_weight, len(y))
-        validate_data(model, X, skip_check_array=True)  # tells it the number of features
-        labelled = label(HeldSource(X, y, weight), self.class_weight)
+        model.n_features_in_ = self.n_features_in_
         model._specify(labelled)  # checks the kernel, before it is split
-        rows = FoldedRows(X, y, weight, self.kernel == "precomputed")
         rng = check_random_state(self.random_state)
-        folds = rows.folds(self._splits(labelled, rng))
+        folds = self._folds(labelled, rng)
         start = partial(_start, seed=int(rng.randint(2**31 - 1)), share=1.0 / (len(folds) + 1))
-        walks = on_folds(self, partial(_walk_fold, self._model(), Cs, scorer, rows, start), folds)
-        self.classes_, self.Cs_ = labelled.classes, Cs
-        self.scores_ = np.column_stack([walk.scores for walk in walks])
-        self.path_ = _joined(walks)
-        # of several, the first, which has the fewest points
-        best = int(best_places(self.scores_, of="C")[0, 0])
-        self.C_ = float(Cs[best])
+        work = partial(_walk_fold, self._model(), Cs, judge, start)
+        in_memory = labelled.held is not None and is_numpy_array(labelled.like)
+        walks = on_folds(self, work, folds, alone=not in_memory)
+        path = Cs[: self._choose(Cs, walks, labelled) + 1]
         gave_up = any(walk.gave_up for walk in walks)
         if self.refit:
             with own_threads():
                 growth = start(model, labelled, Cs[0])
-                for _ in _grow_along(growth, Cs[: best + 1]):
+                for _ in _grow_along(growth, path):
                     pass
                 model._expose(growth, growth.model())
             take_over(self, model)
@@ -286,22 +276,38 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
         tell_contradictions(self)
         return self
 
+    def _choose(self, Cs: Array, walks: list[_Walk], labelled: Labelled) -> int:
+        """Set what the folds say, and the C that is best there; return its place."""
+        scores = np.column_stack([walk.scores for walk in walks])
+        # of several, the first, which has the fewest points
+        best = int(best_places(scores, of="C")[0, 0])
+        self.C_, self.classes_, self.path_ = float(Cs[best]), labelled.classes, _joined(walks)
+        self.Cs_, self.scores_ = moved(Cs, labelled.like), moved(scores, labelled.like)
+        move_decision(self, labelled.like)
+        return best
+
     def _model(self) -> ImportVectorMachine:
         """Return the estimator that each path is one of, not fitted."""
         shared = shared_parameters(self, ImportVectorMachine)
         return ImportVectorMachine(**{**shared, "validation_fraction": 0.5})
 
-    def _splits(self, labelled: Labelled, rng: np.random.RandomState) -> Any:
+    def _judge(self, weighted: bool, streamed: bool) -> Judge | None:
+        """Return what judges models on held-out rows; None where none are held out."""
+        if self._by_formula():
+            return None
+        if streamed:
+            check_folds_of_blocks(self.cv)
+        return judge_of(self, weighted, streamed)
+
+    def _folds(self, labelled: Labelled, rng: np.random.RandomState) -> list[Fold]:
         if self._by_formula():
             self._check_formula(labelled)
-            everyone = np.arange(labelled.source.like().shape[0])
-            return [(everyone, everyone)]
+            everyone = partial(_itself, labelled)
+            return [Fold(everyone, everyone)]
         if self.cv is not None:
-            return self.cv
-        assert labelled.held is not None
-        used, codes = as_numpy(labelled.held.places()), as_numpy(labelled.held.codes)
-        train, out = split_rows(codes, labelled.classes, self.validation_fraction, rng)
-        return [(used[train], used[out])]
+            return folds_of(labelled, self.cv)
+        sides = split(labelled, float(self.validation_fraction), rng)
+        return [Fold(*(partial(_itself, side) for side in sides))]
 
     def _by_formula(self) -> bool:
         """Whether no rows are held out."""
@@ -318,6 +324,9 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
     def _scorer(self) -> Scorer:
         """Return what judges a model on rows: the formula knows only those that were fitted."""
         return negative_cost if self._by_formula() else super()._scorer()
+
+    def _supports_arrays(self) -> bool:
+        return True
 
     @property
     def _centres(self) -> Array:
@@ -349,7 +358,7 @@ def _start(
 def _grow_along(growth: Growth, Cs: Array) -> Iterator[tuple[int, float]]:
     """Lower the penalty and add points to those there are; gives the place of C at each step."""
     for i, C in enumerate(Cs):
-        growth.set_penalty(1.0 / C)
+        growth.set_penalty(1.0 / float(C))
         yield i, growth.fitted.objective
         for objective in growth.grow():
             yield i, objective
@@ -358,31 +367,32 @@ def _grow_along(growth: Growth, Cs: Array) -> Iterator[tuple[int, float]]:
 def _walk_fold(
     model: ImportVectorMachine,
     Cs: Array,
-    scorer: Scorer | None,
-    rows: FoldedRows,
+    judge: Judge | None,
     start: Callable[..., Growth],
-    train: Array,
-    test: Array,
+    train: Side,
+    out: Side,
 ) -> _Walk:
-    """Grow points on the training rows of one fold, and score every step on the others.
+    """Grow points on the training rows of one fold, and judge every step by the others.
 
-    Without a scorer, by what approximate cross-validation says of the training rows.
+    Without a judge, by what approximate cross-validation says of the training rows.
     """
-    X, y, weight = rows.take(train, train)
-    held_out = rows.take(test, train)
-    validate_data(model, X, skip_check_array=True)  # tells it the number of features
+    labelled, held_out = train().weighed_by(model.class_weight), out()
+    model.n_features_in_ = labelled.n_features
     records, scores = [], np.empty(Cs.size)
     with own_threads():
-        labelled = label(HeldSource(X, y, weight), model.class_weight)
         growth = start(model, labelled, Cs[0])
         for i, objective in _grow_along(growth, Cs):
-            if scorer is None:
+            if judge is None:
                 scores[i] = -approximate_cv(growth)
             else:
                 model._set_function(growth.model())
-                scores[i] = scored(scorer, model, *held_out)
+                scores[i] = judge(model, held_out)
             records.append((float(Cs[i]), growth.basis.size, objective, float(scores[i])))
     return _Walk(scores, records, growth.gave_up)
+
+
+def _itself(labelled: Labelled) -> Labelled:
+    return labelled
 
 
 def _joined(walks: list[_Walk]) -> dict[str, Array]:

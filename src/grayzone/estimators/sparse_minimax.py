@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from grayzone.estimators._callbacks import (
     FIT_DEPTH,
@@ -24,6 +25,7 @@ from grayzone.estimators._minimax import (
     in_deviations,
     told_apart,
 )
+from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
     HEAVIEST,
     Floats,
@@ -32,20 +34,21 @@ from grayzone.numerics.checks import (
     check_integer,
     check_number,
 )
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pitfalls import Pitfall
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.minimax.aims import Aim
 from grayzone.solvers.minimax.basis import Family
 from grayzone.solvers.minimax.direction import joint_bound
-from grayzone.solvers.minimax.greedy import Greedy, Pair, Search
+from grayzone.solvers.minimax.greedy import Greedy, Pair, Search, in_double, rows_at
 from grayzone.solvers.minimax.held_out import check_folds, held_out_folds, score_bounds
 from grayzone.sources.distinct import distinct_rows
 from grayzone.sources.labelled import Labelled, Rows
-from grayzone.sources.open import open_rows, refuse_blocks, refuse_elsewhere
+from grayzone.sources.open import check_same_place, open_rows, refuse_blocks, refuse_elsewhere
 
 Array = Any
 
-_INSTEAD = "Give it a NumPy array, or use MinimaxProbabilityMachine."
+_INSTEAD = "A basis that is a function is given NumPy arrays: give it some, or name a basis."
 
 
 class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
@@ -227,7 +230,10 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data. Sparse rows stay sparse, but for those of the bases.
+            Training data. Sparse rows stay sparse, but for those of the bases. Arrays of other
+            libraries stay where they are under scikit-learn's ``array_api_dispatch``, and so do
+            fitted attributes; a ``basis`` that is a function wants NumPy's. No blocks: all rows are
+            needed at once. Predictions take them.
         y : array-like of shape (n_samples,)
             Labels of two classes or more.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -240,7 +246,8 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         """
         self._check_parameters()
         refuse_blocks(self, X, INSTEAD_OF_BLOCKS)
-        refuse_elsewhere(self, X, _INSTEAD)
+        if callable(self.basis):
+            refuse_elsewhere(self, X, _INSTEAD)
         labelled = open_rows(self, X, y, sample_weight, by_rows=True, **self._accepted())
         check_two_rows_each(labelled)
         rng = check_random_state(self.random_state)
@@ -257,7 +264,15 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         self._expose(machines, bounds, aim)
         self._spread = (*machines[0].spread(), *aim.errors)
         self._class_shares = (float(labelled.prior[0]), float(labelled.prior[1]))
+        self._move(labelled.like)
         return self
+
+    def _move(self, like: Array) -> None:
+        """Put what was found where the rows are; names of labels stay NumPy's."""
+        for name, value in list(vars(self).items()):
+            fitted = name.endswith("_") and isinstance(value, np.ndarray)
+            if fitted and value.dtype.kind in "biuf":
+                setattr(self, name, moved(value, like))
 
     def _grow(self, machines: list[Greedy], sizes: list[int], report: Report | None) -> list[Pair]:
         """Add a basis to each machine by turns; set the path, return the bounds of both sides."""
@@ -305,8 +320,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         return Family(self.basis, self.degree, float(self.coef0))
 
     def _greedy(self, rows: Rows, codes: Array, seed: int, aim: Aim) -> Greedy:
-        X = rows.X.astype(np.float64, copy=False)
-        distinct = distinct_rows(X, codes, rows.weight)
+        distinct = distinct_rows(in_double(rows.X), codes, rows.weight)
         boosted = self.candidates == "boosted"
         search = Search(self.gamma, self.gamma_iter, self.n_candidates, boosted)
         return Greedy(self._family(), distinct, search, aim, seed)
@@ -321,19 +335,14 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         problems = told_apart(rows.codes, n_classes)
         if not folds:
             return [self.n_bases] * len(problems)
-        out = np.concatenate([out for _, out in folds])
+        out, xp = np.concatenate([out for _, out in folds]), array_namespace(rows.weight)
         sizes, paths = [], []
         for codes in problems:
-            along = np.concatenate(
-                [
-                    self._greedy(rows.take(train), codes[train], seed, aim).scores_along(
-                        rows.X[own], self.n_bases
-                    )
-                    for train, own in folds
-                ],
-                axis=1,
+            along = xp.concat(
+                [self._scores_out(rows, codes, fold, seed, aim) for fold in folds], axis=1
             )
-            pairs = [score_bounds(s, codes[out], rows.weight[out]) for s in along]
+            taken = rows_at(codes, out), rows_at(rows.weight, out)
+            pairs = [score_bounds(along[k, :], *taken) for k in range(self.n_bases)]
             worth = [aim.worth(pair, labelled.prior[:2]) for pair in pairs]
             best = int(np.argmax(worth)) if self.stopping == "held-out" else self.n_bases - 1
             paths.append([min(pair) for pair in pairs])
@@ -342,6 +351,14 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         last = [path[size - 1] for path, size in zip(paths, sizes, strict=True)]
         self.held_out_bound_ = joint_bound(last)
         return sizes
+
+    def _scores_out(
+        self, rows: Rows, codes: Array, fold: tuple[Array, Array], seed: int, aim: Aim
+    ) -> Array:
+        """Scores (n_bases, n) of the held-out rows of a fold after each basis."""
+        train = moved(fold[0], rows.codes)
+        machine = self._greedy(rows.take(train), rows_at(codes, fold[0]), seed, aim)
+        return machine.scores_along(rows_at(rows.X, fold[1]), self.n_bases)
 
     def _functions(self, machines: list[Greedy]) -> dict[str, Any]:
         """Return what a fitted machine of the bases by now computes its scores from."""
@@ -390,15 +407,19 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         return {"accept_sparse": ["csr", "csc"], "dtype": [np.float64, np.float32]}
 
     def _checked(self, X: Array, method: str) -> Array:
-        refuse_elsewhere(self, X, _INSTEAD)
+        check_is_fitted(self)
+        if self._fitted_family.name == "callable":
+            refuse_elsewhere(self, X, _INSTEAD)
+        check_same_place(self, X, self.intercept_, method)
         return super()._checked(X, method)
 
     def _scores(self, X: Array) -> Array:
-        X = (X.tocsr() if sp.issparse(X) else X).astype(np.float64, copy=False)
+        X = in_double(X.tocsr() if sp.issparse(X) else X)
         values = self._fitted_family.matrix(X, self.bases_, self.gammas_)
         return as_scores(values @ self.dual_coef_.T + self.intercept_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = not callable(self.basis)
         return tags

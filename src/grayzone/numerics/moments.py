@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from array_api_compat import device, is_numpy_array, is_torch_array
 from scipy.linalg import qr
 
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.namespace import array_namespace
 
 Array = Any
@@ -53,7 +55,7 @@ def mean_and_root(X: Array, weight: Array) -> tuple[Array, Array]:
 
 
 def column_variances(X: Array, share: Array) -> Array:
-    """Variance (d,) of each column of NumPy or sparse rows, whose shares have the sum 1.
+    """Variance (d,) of each column of rows, whose shares have the sum 1; as a NumPy array.
 
     About the mean, so that nothing cancels; what rounding makes of a constant column is 0.
 
@@ -65,7 +67,7 @@ def column_variances(X: Array, share: Array) -> Array:
     >>> column_variances(sp.csr_array([[0.0, 1.0], [4.0, 1.0]]), np.array([0.5, 0.5]))
     array([4., 0.])
     """
-    mean = np.asarray(X.T @ share)
+    mean = as_numpy(X.T @ share)
     if sp.issparse(X):
         entries = sp.csc_array(X)
         entries.sum_duplicates()
@@ -78,7 +80,8 @@ def column_variances(X: Array, share: Array) -> Array:
         rest = np.where(some, np.maximum(1.0 - stored, 0.0), 0.0) * mean**2
         variances = np.bincount(column, square, minlength=X.shape[1]) + rest
     else:
-        variances = share @ (X - mean) ** 2
+        # a copy: what comes from elsewhere may not be written to
+        variances = np.array(as_numpy(share @ (X - moved(mean, X)) ** 2))
     variances[variances <= (ROUNDING * mean) ** 2] = 0.0
     return variances
 

@@ -43,7 +43,11 @@ def distinct_rows(X: Array, codes: Array, weight: Array) -> Distinct:
     (array([1., 2.]), array([1., 2.]))
     """
     first, number = row_groups(X, codes)
-    return Distinct(X[first], codes[first], np.bincount(number, weight))
+    if sp.issparse(X) or is_numpy_array(X):
+        return Distinct(X[first], codes[first], np.bincount(number, weight))
+    xp, own = array_namespace(X), moved(np.bincount(number, as_numpy(weight)), X)
+    first = moved(first, X)
+    return Distinct(xp.take(X, first, axis=0), xp.take(codes, first), own)
 
 
 def row_groups(X: Array, codes: Array) -> tuple[Array, Array]:

@@ -259,6 +259,15 @@ class Labelled:
         both = part if self.part is None else _Both(self.part, part)
         return replace(self, counts=counts, mass=mass, part=both)
 
+    def weighed_by(self, class_weight: Any) -> Labelled:
+        """Return the rows with these weights of the classes, "balanced" ones by their own mass."""
+        if class_weight is None:
+            return self.plain
+        factors, rows = _class_factors(class_weight, self.classes, self.mass), self.plain.held
+        if rows is not None:
+            rows = rows.weighing(rows.weight * _per_row(factors, rows))
+        return replace(self.plain, factors=factors, held=rows)
+
     def with_features(self, source: Source, change: Callable[[Array], Array]) -> Labelled:
         """Return the same rows with other features: of a source, or changed where they are held."""
         if self.held is None:
@@ -283,6 +292,7 @@ def label(source: Source, class_weight: Any = None, beside: int | None = None) -
     classes, counts, mass = _merged(found["labels"])
     priced = _all_or_none(found["priced"])
     check_classification_targets(classes)
+    _check_classes(classes, mass)  # before what is nothing is balanced
     factors = _class_factors(class_weight, classes, mass)
     _check_classes(classes, mass * factors)
     seen = Seen(dict(found["seen"]))

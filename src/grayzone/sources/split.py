@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from grayzone.numerics.checks import as_numpy, check_number
 from grayzone.numerics.namespace import array_namespace
+from grayzone.sources.deal import OneFold, deal_rows
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.lots import Lots, draw_lots
 
 Array = Any
+# Rows to fit to, or those held out: made when they are wanted, for copies take memory.
+Side = Callable[[], Labelled]
+
+
+class Fold(NamedTuple):
+    """Both sides of a fold."""
+
+    train: Side
+    out: Side
 
 
 def check_fraction(value: Any) -> None:
@@ -68,11 +80,36 @@ def split(
     return train_part, out_part
 
 
+def stratified_folds(labelled: Labelled, n_folds: int) -> list[Fold]:
+    """Split streamed rows into the folds that scikit-learn makes of them, not shuffled."""
+    deal, counts, mass = deal_rows(labelled.plain, n_folds)
+    folds = []
+    for k in range(n_folds):
+        others, one = np.arange(n_folds) != k, OneFold(deal, k)
+        check_fold(k, labelled.classes, counts[others].sum(axis=0), counts[k])
+        weighed = counts[others].sum(axis=0), mass[others].sum(axis=0)
+        train = partial(labelled.part_of, _Side(one, False), *weighed)
+        folds.append(Fold(train, partial(labelled.part_of, _Side(one, True), counts[k], mass[k])))
+    return folds
+
+
+def check_fold(number: int, classes: Array, n_train: Array, n_out: Array) -> None:
+    """Check that a fold can be fitted and scored, by its rows of each class that have a weight."""
+    if not np.any(n_out):
+        raise ValueError(f"Fold {number} of cv holds out no row with a positive weight.")
+    if not np.all(n_train):
+        absent = classes[n_train == 0]
+        raise ValueError(
+            f"Fold {number} of cv leaves the classes {absent.tolist()} without a training row "
+            "of positive weight; use fewer or stratified folds."
+        )
+
+
 @dataclass(frozen=True)
 class _Side:
     """The held-out rows, or the others; the rest has no weight."""
 
-    lots: Lots
+    lots: Lots | OneFold
     out: bool
 
     def __call__(self, rows: Rows) -> Rows:

@@ -19,6 +19,10 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.namespace import array_namespace
+
 Array = Any
 
 _BLOCK_SIZE = 2**22  # entries of sparse rows that are dense at a time
@@ -26,7 +30,7 @@ _MOST_LOST = 1e6  # what may cancel in an exponent: of which rounding leaves err
 
 
 class Terms(Protocol):
-    """D of all rows, as a linear map of gammas."""
+    """D of all rows, as a linear map of gammas; these are NumPy's, wherever the rows are."""
 
     def dot(self, gamma: Array) -> Array:
         """s, (n,)."""
@@ -40,10 +44,10 @@ class _DenseTerms:
     D: Array  # (n, d)
 
     def dot(self, gamma: Array) -> Array:
-        return self.D @ gamma
+        return self.D @ moved(gamma, self.D)
 
     def back(self, of_rows: Array) -> Array:
-        return self.D.T @ of_rows
+        return as_numpy(self.D.T @ of_rows)
 
 
 @dataclass(frozen=True)
@@ -54,10 +58,10 @@ class _Products:
     v: Array
 
     def dot(self, gamma: Array) -> Array:
-        return self.X @ (gamma * self.v)
+        return self.X @ _beside(gamma * self.v, self.X)
 
     def back(self, of_rows: Array) -> Array:
-        return self.v * (self.X.T @ of_rows)
+        return self.v * as_numpy(self.X.T @ of_rows)
 
 
 @dataclass(frozen=True)
@@ -98,13 +102,18 @@ class Centred:
     def terms(self, v: Array) -> Terms:
         """D of all rows around one of them."""
         if self.squares is None:
-            return _DenseTerms(-((self.X - v) ** 2))
+            return _DenseTerms(-((self.X - moved(v, self.X)) ** 2))
         return _SparseSquares(self.X, self.squares, v - self.shift)
 
 
 def row_of(X: Array, place: int) -> Array:
-    """One row (d,), dense."""
-    return X[[place]].toarray()[0] if sp.issparse(X) else X[place]
+    """One row (d,), dense and NumPy's."""
+    return X[[place]].toarray()[0] if sp.issparse(X) else as_numpy(X[place, :])
+
+
+def _beside(values: Array, X: Array) -> Array:
+    """Return numbers as an array that rows can be multiplied by."""
+    return values if sp.issparse(X) else moved(values, X)
 
 
 @dataclass(frozen=True)
@@ -131,9 +140,10 @@ class Family:
 
     def value(self, s: Array) -> Array:
         """phi(s)."""
+        xp = array_namespace(s)
         if self.name == "gaussian":
-            return np.exp(s)
-        return (s + self.coef0) ** self.degree if self.name == "poly" else np.tanh(s + self.coef0)
+            return xp.exp(s)
+        return (s + self.coef0) ** self.degree if self.name == "poly" else xp.tanh(s + self.coef0)
 
     def slope(self, s: Array, value: Array) -> Array:
         """Derivative of phi, given its value."""
@@ -162,6 +172,7 @@ class Family:
         if self.name == "callable":
             columns = [self.called(X, v) for v in centres]
             return np.column_stack(columns) if columns else np.empty((X.shape[0], 0))
+        centres, gammas = _beside(centres, X), _beside(gammas, X)
         if self.name != "gaussian":
             return self.value(X @ (gammas * centres).T)
         if not sp.issparse(X):
@@ -174,10 +185,11 @@ class Family:
 
     def _gaussians(self, X: Array, centres: Array, gammas: Array) -> Array:
         # around the mean of the bases, so that large coordinates do not cancel
-        middle = centres.mean(axis=0) if len(centres) else 0.0
+        xp = array_namespace(X)
+        middle = xp.mean(centres, axis=0) if centres.shape[0] else 0.0
         X, centres = X - middle, centres - middle
         s = 2.0 * X @ (gammas * centres).T - (X * X) @ gammas.T
-        return self.value(np.minimum(s - np.sum(gammas * centres**2, axis=1), 0.0))
+        return self.value(xp.clip(s - xp.sum(gammas * centres**2, axis=1), max=0.0))
 
 
 def dense_blocks(X: Array) -> Iterator[Array]:

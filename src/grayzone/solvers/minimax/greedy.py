@@ -22,9 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from array_api_compat import device, is_numpy_array
 from scipy.optimize import minimize
 
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.moments import ROUNDING, column_variances
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.threads import split
 from grayzone.solvers.minimax.aims import Aim
 from grayzone.solvers.minimax.basis import Centred, Family, dense_blocks, row_of
@@ -76,6 +80,21 @@ class _Basis(NamedTuple):
     values: Array  # (n,)
 
 
+def in_double(X: Array) -> Array:
+    """Rows of any library, or sparse ones, in double precision."""
+    if sp.issparse(X):
+        return X.astype(np.float64, copy=False)
+    xp = array_namespace(X)
+    return xp.astype(X, xp.float64, copy=False)
+
+
+def rows_at(values: Array, places: Array) -> Array:
+    """Entries or rows at places that NumPy knows."""
+    if sp.issparse(values) or is_numpy_array(values):
+        return values[places]
+    return array_namespace(values).take(values, moved(places, values), axis=0)
+
+
 class Greedy:
     """A model that bases are being added to.
 
@@ -86,7 +105,8 @@ class Greedy:
     family : Family
         Basis functions.
     rows : Distinct
-        Distinct rows of the classes y and x, by the codes 0 and 1; NumPy's or CSR.
+        Distinct rows of the classes y and x, by the codes 0 and 1; CSR, or of any array library.
+        Values and scores of rows stay where these are; centres, gammas and all else is NumPy's.
     search, aim : Search, Aim
         How bases are looked for, and what for.
     seed : int
@@ -96,13 +116,14 @@ class Greedy:
     def __init__(self, family: Family, rows: Distinct, search: Search, aim: Aim, seed: int) -> None:
         self.family, self.rows, self.search, self.aim = family, rows, search, aim
         self.rng = np.random.RandomState(seed)
-        mass = [rows.weight * (rows.codes == code) for code in (1, 0)]
-        self.shares = [m / np.sum(m) for m in mass]  # of classes x and y
-        total = float(np.sum(rows.weight))
-        self.prior = float(np.sum(mass[1])) / total, float(np.sum(mass[0])) / total
+        xp = array_namespace(rows.weight)
+        mass = [xp.where(rows.codes == code, rows.weight, 0.0) for code in (1, 0)]
+        self.shares = [m / xp.sum(m) for m in mass]  # of classes x and y
+        total = float(xp.sum(rows.weight))
+        self.prior = float(xp.sum(mass[1])) / total, float(xp.sum(mass[0])) / total
         self.variances = column_variances(rows.X, rows.weight / total)
         self._centred = Centred(rows.X) if family.name == "gaussian" else None
-        self.scores = np.zeros(rows.codes.size)
+        self.scores = xp.zeros_like(rows.weight)
         self._loose = 0.0  # sum of c_j^2 v_j, what the covariances' error acts on
         self.ratio = 1.0
         self.centres: list[Array] = []
@@ -130,12 +151,14 @@ class Greedy:
 
     def scores_along(self, X: Array, n_bases: int) -> Array:
         """Scores of other rows after each basis, (n_bases, n); if it ends early the last stay."""
-        X = X.astype(np.float64, copy=False)
-        scores, path = np.zeros(X.shape[0]), np.zeros((n_bases, X.shape[0]))
+        X, n = in_double(X), X.shape[0]
+        xp, kind = array_namespace(self.scores), {"dtype": self.scores.dtype}
+        kind["device"] = device(self.scores)
+        scores, path = xp.zeros(n, **kind), xp.zeros((n_bases, n), **kind)
         for k, _ in enumerate(self.grow(n_bases)):
             new = self.family.matrix(X, self.centres[-1][None], self.gammas[-1][None])[:, 0]
             scores = self._last.first * scores + self._last.second * new - self._shift
-            path[k:] = scores
+            path[k:, :] = scores
         return path
 
     def _add(self, best: _Basis) -> None:
@@ -156,7 +179,8 @@ class Greedy:
         self.gammas.append(best.gamma)
         if self._booster is not None:
             booster, sample = self._booster
-            booster.add(int(np.searchsorted(sample, best.row)), best.values[sample])
+            values = as_numpy(rows_at(best.values, sample))
+            booster.add(int(np.searchsorted(sample, best.row)), values)
 
     def _deviation(self, values: Array) -> float:
         """Root of the mean variance of a basis in the classes."""
@@ -175,12 +199,15 @@ class Greedy:
         return min(found, key=lambda basis: basis.plane.m_at(self.ratio))
 
     def _entries(self) -> int:
+        """Entries that threads may share; those on a device are no matter of threads."""
         X = self.rows.X
-        return int(X.nnz if sp.issparse(X) else X.size)
+        if sp.issparse(X):
+            return int(X.nnz)
+        return int(X.size) if is_numpy_array(X) else 0
 
     def _candidates(self) -> Array:
         """Rows that the next basis is the best of."""
-        n = self.rows.codes.size
+        n = int(self.rows.codes.shape[0])
         n_chosen = min(self.search.n_candidates, n)
         if not self.search.boosted:
             return self.rng.choice(n, n_chosen, replace=False)
@@ -191,12 +218,13 @@ class Greedy:
 
     def _new_booster(self) -> tuple[KernelBooster, Array]:
         """Kernel boosting on a sample of the rows of both classes, with gamma where it starts."""
-        codes, parts = self.rows.codes, []
+        codes, parts = as_numpy(self.rows.codes), []
         for code in (0, 1):
             own = np.flatnonzero(codes == code)
             parts.append(self.rng.choice(own, min(own.size, MOST_ROWS // 2), replace=False))
         sample = np.sort(np.concatenate(parts))
-        X = self.rows.X[sample]
+        X = rows_at(self.rows.X, sample)
+        X = X if sp.issparse(X) else as_numpy(X)
         _, unit, start = self._free(X.shape[1])
         gamma = np.broadcast_to(start * unit, X.shape[1])
         columns = []
@@ -204,7 +232,8 @@ class Greedy:
             gammas = np.broadcast_to(gamma, centres.shape)
             columns.append(self.family.matrix(X, centres, gammas))
         values = np.concatenate(columns, axis=1)
-        share = self.shares[0][sample] + self.shares[1][sample]
+        x, y = (as_numpy(rows_at(share, sample)) for share in self.shares)
+        share = x + y
         for code in (0, 1):
             own = codes[sample] == code
             share[own] *= 0.5 / np.sum(share[own])
@@ -224,14 +253,14 @@ class Greedy:
         whole = terms.dot(np.full(d, unit)) if one_width else None
 
         def sums(g: Array) -> Array:
-            return terms.dot(g * unit) if whole is None else whole * g[0]
+            return terms.dot(g * unit) if whole is None else whole * float(g[0])
 
         def m_and_gradient(g: Array) -> tuple[float, Array]:
             s = sums(g)
             values = self.family.value(s)
             plane, of_values = self._plane(values)
             of_s = of_values * self.family.slope(s, values)
-            slope = unit * terms.back(of_s) if whole is None else np.array([whole @ of_s])
+            slope = unit * terms.back(of_s) if whole is None else np.array([float(whole @ of_s)])
             return min(plane.m_at(self.ratio), _ENDLESS), slope
 
         g = start
@@ -242,7 +271,8 @@ class Greedy:
                 m_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
             ).x
         values = self.family.value(sums(g))
-        if not np.all(np.abs(values) < _LARGEST_VALUE):
+        xp = array_namespace(values)
+        if not bool(xp.all(xp.abs(values) < _LARGEST_VALUE)):
             raise ValueError(
                 f"Values of basis={self.family.name!r} are above {_LARGEST_VALUE:g}: scale the "
                 "features, or lower gamma or the degree."
@@ -265,7 +295,7 @@ class Greedy:
     def _moments(self, values: Array) -> tuple[PlaneMoments, list[tuple[Array, Array]]]:
         """Moments of the model and a new basis, and both of them about their means, by class."""
         means, parts, centred = [], [], []
-        ridge = _RIDGE * float(np.mean(values**2))
+        ridge = _RIDGE * float(array_namespace(values).mean(values**2))
         for share in self.shares:
             mean, before = float(share @ values), float(share @ self.scores)
             new, old = values - mean, self.scores - before
@@ -295,7 +325,7 @@ class Greedy:
         """
         moments, centred = self._moments(values)
         plane = moments.at(self.ratio)
-        gradient = np.zeros(values.size)
+        gradient = array_namespace(values).zeros_like(values)
         if plane is NOWHERE:
             return plane, gradient
         m = plane.m_at(self.ratio)
@@ -309,5 +339,7 @@ class Greedy:
             centred, self.shares, factors, (-1.0, 1.0), strict=True
         ):
             scores = plane.first * old + plane.second * new
-            gradient += share * (plane.second * (factor * scores + sign * m) + loose * new)
+            gradient = gradient + share * (
+                plane.second * (factor * scores + sign * m) + loose * new
+            )
         return plane, gradient

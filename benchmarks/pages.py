@@ -7,7 +7,7 @@ is made of recorded tables by `python -m benchmarks results`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,15 @@ from typing import Any
 from benchmarks.peers.moving_contenders import (
     ADVISED,
     BAYES,
+    FOLDS_LIMIT,
+    HELD_OUT_LIMIT,
     LEAVING,
     NO_ZONE,
+    OWN,
     PLAIN,
     SEARCH,
+    TENFOLD,
+    TUNED_LIMIT,
     ZONE,
 )
 from benchmarks.report import replace_text
@@ -65,21 +70,52 @@ class Extract:
             "",
             _row(heads[k] for k in chosen),
             _row(["---", *["---:"] * (len(chosen) - 1)]),
-            *(_row([_code(row[0]), *(row[k] for k in chosen[1:])]) for row in rows),
+            *(_row([SHORT.get(row[0], row[0]), *(row[k] for k in chosen[1:])]) for row in rows),
         ]
 
 
-def _row(cells: Any) -> str:
+def _row(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _code(name: str) -> str:
-    """Set what is code in type of its own: a call, and what follows it is not."""
-    found = re.match(r"^(.*[\])])(( \+ threshold|, [a-z ]+)?)$", name)
-    return f"`{found[1]}`{found[2]}" if found else name
-
+LR = "`LogisticRegression`"
+# Shorter names for narrow columns; what is not here has its own.
+SHORT = {
+    LEAVING: "`SVC(probability=True)`",
+    ADVISED: "calibrated `SVC`, as advised",
+    "CalibratedClassifierCV(SVC())": "calibrated `SVC`, an ensemble",
+    "SVC(class_weight=costs)": "`SVC(class_weight=…)`",
+    ZONE: "ours, zone",
+    NO_ZONE: "ours, `zone=None`",
+    ZONE + TENFOLD: "ours, zone, 10 C",
+    NO_ZONE + TENFOLD: "ours, `zone=None`, 10 C",
+    ZONE + OWN: "ours, zone, its own C",
+    NO_ZONE + OWN: "ours, `zone=None`, its own C",
+    "LogisticRegression()": f"{LR} at one half",
+    PLAIN: f"{LR} at the threshold",
+    "LogisticRegression(class_weight=costs)": f"{LR}, costs as class weights",
+    "LogisticRegressionCV() + threshold": "`LogisticRegressionCV` at the threshold",
+    "CalibratedClassifierCV(LogisticRegression()) + threshold": "calibrated, sigmoid",
+    'CalibratedClassifierCV(…, method="isotonic") + threshold': "calibrated, isotonic",
+    "TunedThresholdClassifierCV(LogisticRegression())": "tuned threshold",
+    TUNED_LIMIT: "tuned threshold",
+    HELD_OUT_LIMIT: "`RateLimitClassifier`",
+    FOLDS_LIMIT: "`RateLimitClassifier(cv=5)`",
+    "SMOTE + LogisticRegression()": "SMOTE, at one half",
+    "SMOTE + LogisticRegression() + threshold": "SMOTE, at the threshold",
+    "SMOTE + LogisticRegression(), resampled to the costs": "SMOTE, to the costs",
+    "RandomUnderSampler + LogisticRegression()": "under-sampling, at one half",
+    "RandomUnderSampler + LogisticRegression() + threshold": "under-sampling, at the threshold",
+    "RandomUnderSampler + LogisticRegression(), resampled to the costs": (
+        "under-sampling, to the costs"
+    ),
+    BAYES: "`BayesDecisionClassifier`",
+    SEARCH: "`TruncatedLogisticRegressionCV`",
+}
 
 KERNELS = (LEAVING, ADVISED, "CalibratedClassifierCV(SVC())", "SVC(class_weight=costs)")
+SAME = (ZONE, NO_ZONE)
+OTHER = {how: (ZONE + how, NO_ZONE + how) for how in (TENFOLD, OWN)}
 QUALITY = ("cost, 1:1", "cost, 5:1", "log-loss", "zone log-loss", "accuracy, %")
 PRICE = ("rows in the model, %", "fit, ms", "predict, µs a row")
 GAPS = ("cost, 1:1, %", "cost, 5:1, %", "log-loss, 5:1", "zone log-loss, 5:1")
@@ -95,14 +131,17 @@ EXTRACTS = {
     "svc-quality": Extract("moving", "Kernels, C = 1: means", columns=QUALITY),
     "svc-price": Extract("moving", "Kernels, C = 1: means", columns=PRICE),
     "svc-difference": Extract(
-        "moving", "Kernels, C = 1: difference", (*KERNELS[1:], ZONE, NO_ZONE), GAPS
+        "moving", "Kernels, C = 1: difference", (*KERNELS[1:], *SAME, *OTHER[TENFOLD]), GAPS
     ),
     "svc-searched": Extract(
-        "moving", f"{SEARCHED}: difference", (*KERNELS[1:], ZONE, NO_ZONE), GAPS
+        "moving", f"{SEARCHED}: difference", (*KERNELS[1:], *SAME, *OTHER[OWN]), GAPS
     ),
     "svc-sets": Extract("moving", "Kernels, C = 1: each set"),
     "calibrated-svc": Extract(
-        "moving", "Kernels, C = 1: means", (*KERNELS[:3], ZONE, NO_ZONE), (*QUALITY[:4], "fit, ms")
+        "moving",
+        "Kernels, C = 1: means",
+        (*KERNELS[:3], *SAME, *OTHER[TENFOLD]),
+        (*QUALITY[:4], "fit, ms"),
     ),
     "logistic-regression": Extract(
         "moving",

@@ -5,7 +5,7 @@ Public sets of two classes, at most 2,000 rows of each, several random divisions
 
 *Kernels*: `SVC(probability=True)`, the calibrated `SVC` that scikit-learn advises in its place, and
 ours, all with the same C and gamma. C is 1, or what SVC's own cross-validation found best for
-itself: a help for it alone.
+itself, a help for it alone; then ours also have the C of a search of their own, of the same values.
 
 *Linear*: logistic regression with a threshold, a tuned threshold, calibration and resampling, and
 ours. Resampling to equal classes is also judged at the costs that it is meant for, in proportion to
@@ -46,20 +46,23 @@ from benchmarks.peers.moving_contenders import (
     LEAVING,
     MOST_FALSE_ALARMS,
     NO_ZONE,
+    OWN,
     PLAIN,
     SEARCH,
+    TENFOLD,
     ZONE,
     Contender,
     Costs,
     kernel_contenders,
     limit_contenders,
     linear_contenders,
+    truncated,
 )
 from benchmarks.report import RESULTS, measure, print_table, say, verdict
 from grayzone.decision import threshold_from_costs, zone_around
-from grayzone.metrics import zone_calibration_error, zone_log_loss
+from grayzone.metrics import make_cost_scorer, zone_calibration_error, zone_log_loss
 
-SPLITS, QUICK_SPLITS = 5, 2
+SPLITS, QUICK_SPLITS = 4, 2
 SLOW_SPLITS = 3  # of searches over penalties and zones
 MOST_TRAIN, MOST_TEST, SHARE = 600, 1_400, 2 / 3
 RATIOS, FOR_RESAMPLING = ("1:1", "5:1"), ("1:1", "5:1", "balanced")
@@ -182,20 +185,34 @@ def rows_in_model(model: Any) -> float:
     return len(model.support_) if getattr(model, "kernel", "linear") != "linear" else np.nan
 
 
-def best_penalty(split: Split) -> float:
-    """Return the C at which SVC is right most often, by its own cross-validation."""
-    search = GridSearchCV(SVC(), {"C": CS}, cv=3)
+def best_penalty(split: Split, model: Any, scoring: Any) -> float:
+    """Return the C with which a model is best, by its own cross-validation."""
+    search = GridSearchCV(model, {"C": CS}, cv=3, scoring=scoring)
     return float(search.fit(split.X_train, split.y_train).best_params_["C"])
+
+
+def own_penalty(split: Split) -> Callable[[Costs | None], float]:
+    """Return what tells the C of ours: by the cost of decisions, without a zone by the log-loss."""
+    no_costs = costs_of("1:1", split.y_train)
+    plain = best_penalty(split, truncated(no_costs, 1.0, zone=None), "neg_log_loss")
+    found = {}
+    for ratio in RATIOS:
+        costs = costs_of(ratio, split.y_train)
+        found[costs[1]] = best_penalty(split, truncated(costs, 1.0), make_cost_scorer(costs))
+    return lambda costs: plain if costs is None else found[costs[1]]
 
 
 def try_kernels(name: str, seed: int) -> Record:
     """Return what kernel machines are worth on one division, at both values of C."""
     split = divide(name, seed)
+    C = best_penalty(split, SVC(), "accuracy")
+    ways = {
+        AS_IT_COMES: (1.0, kernel_contenders(1.0)),
+        BY_SEARCH: (C, kernel_contenders(C, own_penalty(split))),
+    }
     found: Record = {}
-    for setting, C in ((AS_IT_COMES, 1.0), (BY_SEARCH, best_penalty(split))):
-        found[setting] = {
-            who: try_contender(one, split, RATIOS) for who, one in kernel_contenders(C).items()
-        }
+    for setting, (C, contenders) in ways.items():
+        found[setting] = {who: try_contender(one, split, RATIOS) for who, one in contenders.items()}
         found[setting]["C"] = C
     return found
 
@@ -311,7 +328,7 @@ def told(gap: Record | None, scale: float = 1.0, digits: int = 2, higher: bool =
 
 def show_kernels(runs: Runs, setting: str) -> None:
     """Print kernel machines: means over sets, then differences to what is left."""
-    contenders = list(kernel_contenders(1.0))
+    contenders = [who for who in runs[next(iter(runs))][0] if who != "C"]
     rows, gaps = [], []
     for who in contenders:
         cost = [mean_of(runs, who, (ratio,), "cost") for ratio in RATIOS]
@@ -444,6 +461,12 @@ def show_limits(runs: Runs) -> None:
     )
 
 
+def judged_of(setting: str) -> list[str]:
+    """Return those of ours that are judged: with the same C, and with one that suits them."""
+    other = TENFOLD if setting == AS_IT_COMES else OWN
+    return [ZONE, NO_ZONE, ZONE + other, NO_ZONE + other]
+
+
 def judge(found: Record) -> None:
     """Say whether one can move without paying for it, and what is gained and lost."""
     kernels = {
@@ -451,7 +474,7 @@ def judge(found: Record) -> None:
         for setting in (AS_IT_COMES, BY_SEARCH)
     }
     for setting, runs in kernels.items():
-        for who in (ZONE, NO_ZONE):
+        for who in judged_of(setting):
             gaps = {ratio: beside(runs, who, LEAVING, ratio, "cost") for ratio in RATIOS}
             said = "; ".join(f"{r}: {told(gap, 100.0)} %" for r, gap in gaps.items())
             losses = beside(runs, who, LEAVING, "5:1", "log_loss")

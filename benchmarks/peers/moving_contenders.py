@@ -31,6 +31,7 @@ LEAVING = "SVC(probability=True)"
 ADVISED = "CalibratedClassifierCV(SVC(), ensemble=False)"
 ZONE = 'TruncatedLogisticRegression(kernel="rbf")'
 NO_ZONE = 'TruncatedLogisticRegression(kernel="rbf", zone=None)'
+TENFOLD, OWN = ", ten times that C", ", a C of its own"
 # Of the linear ones.
 PLAIN = "LogisticRegression() + threshold"
 BAYES = "BayesDecisionClassifier(LogisticRegression())"
@@ -63,29 +64,39 @@ class Contender:
     slow: bool = False
 
 
-def kernel_contenders(C: float) -> dict[str, Contender]:
-    """Return machines with the RBF kernel, all with this C and ``gamma="scale"``."""
+def kernel_contenders(
+    C: float, own: Callable[[Costs | None], float] | None = None
+) -> dict[str, Contender]:
+    """Return machines with the RBF kernel, all with this C and ``gamma="scale"``.
 
-    def support_vectors(**settings: Any) -> SVC:
-        return SVC(C=C, **settings)
-
-    def truncated(costs: Costs | None, **settings: Any) -> TruncatedLogisticRegression:
-        return TruncatedLogisticRegression(C=C, kernel="rbf", costs=costs, **settings)
-
-    return {
-        LEAVING: Contender(lambda costs: support_vectors(probability=True, random_state=0)),
-        ADVISED: Contender(lambda costs: CalibratedClassifierCV(support_vectors(), ensemble=False)),
-        "CalibratedClassifierCV(SVC())": Contender(
-            lambda costs: CalibratedClassifierCV(support_vectors())
-        ),
+    Ours stand there with ten times that C, too: their loss does not end at a margin, so that the
+    same C is more of a penalty. `own` tells a C for costs, and for no zone: where it is given, ours
+    stand there with it as well.
+    """
+    no_costs = {0: 1.0, 1: 1.0}
+    found = {
+        LEAVING: Contender(lambda costs: SVC(C=C, probability=True, random_state=0)),
+        ADVISED: Contender(lambda costs: CalibratedClassifierCV(SVC(C=C), ensemble=False)),
+        "CalibratedClassifierCV(SVC())": Contender(lambda costs: CalibratedClassifierCV(SVC(C=C))),
         "SVC(class_weight=costs)": Contender(
-            lambda costs: support_vectors(class_weight=dict(costs)),
+            lambda costs: SVC(C=C, class_weight=dict(costs)),
             by_probabilities=False,
             knows_costs=True,
         ),
-        ZONE: Contender(truncated, knows_costs=True),
-        NO_ZONE: Contender(lambda costs: truncated(None, zone=None)),
+        ZONE: Contender(partial(truncated, C=C), knows_costs=True),
+        NO_ZONE: Contender(lambda costs: truncated(no_costs, C, zone=None)),
+        ZONE + TENFOLD: Contender(partial(truncated, C=10 * C), knows_costs=True),
+        NO_ZONE + TENFOLD: Contender(lambda costs: truncated(no_costs, 10 * C, zone=None)),
     }
+    if own is not None:
+        found[ZONE + OWN] = Contender(lambda costs: truncated(costs, own(costs)), knows_costs=True)
+        found[NO_ZONE + OWN] = Contender(lambda costs: truncated(no_costs, own(None), zone=None))
+    return found
+
+
+def truncated(costs: Costs, C: float, **settings: Any) -> TruncatedLogisticRegression:
+    """Return our machine with the RBF kernel."""
+    return TruncatedLogisticRegression(C=C, kernel="rbf", costs=dict(costs), **settings)
 
 
 def linear_contenders() -> dict[str, Contender]:

@@ -1,4 +1,4 @@
-"""The pages of docs/moving: their code runs, their figures are the recorded ones, their words true."""
+"""The pages of docs/moving: their code runs, figures are the recorded ones, words are true."""
 
 import importlib.util
 import json

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import pages
+from benchmarks.peers import moving_contenders as ways
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "moving").glob("*.md"))
@@ -137,3 +138,148 @@ def test_links_lead_somewhere(page):
             assert (ROOT / target.removeprefix("repo:")).is_file(), target
         elif not target.startswith("http"):
             assert (page.parent / target).resolve().is_file(), target
+
+
+# ----------------------------------------------------------------------------------------------
+# Words
+# ----------------------------------------------------------------------------------------------
+
+SAME_C, SVC_C = (
+    "Kernels, C = 1: difference",
+    "Kernels, C by the cross-validation of SVC: difference",
+)
+
+
+def table_of(results, title):
+    tables = results["entries"]["moving"]["report"]["tables"]
+    return next(t for t in tables if t["title"].startswith(title))
+
+
+def cell_of(results, title, row, column):
+    table = table_of(results, title)
+    cells = next(r for r in table["rows"] if r[0] == row)
+    return cells[table["columns"].index(column)]
+
+
+def gap_of(results, title, row, column):
+    """Return a difference, its error, and how many sets are better and worse."""
+    told = cell_of(results, title, row, column)
+    mean, error, better, _, worse = re.fullmatch(
+        r"([-+][\d.]+) ± ([\d.]+) \((\d+) / (\d+) / (\d+)\)", told
+    ).groups()
+    return float(mean), float(error), int(better), int(worse)
+
+
+def sets_of(results):
+    return int(re.search(r"over (\d+) sets", table_of(results, "Linear models")["title"])[1])
+
+
+def test_at_least_twenty_sets(results):
+    assert sets_of(results) >= 20
+    assert len(table_of(results, "Kernels, C = 1: each set")["rows"]) == sets_of(results)
+
+
+@pytest.mark.parametrize("who", [ways.ZONE, ways.NO_ZONE])
+def test_at_the_same_penalty_svc_is_ahead_but_in_the_zone(results, who):
+    for column in ("cost, 1:1, %", "cost, 5:1, %", "log-loss, 1:1", "log-loss, 5:1"):
+        mean, _, better, worse = gap_of(results, SAME_C, who, column)
+        assert mean > 0
+        assert worse > better
+    for column in ("zone log-loss, 1:1", "zone log-loss, 5:1"):
+        assert gap_of(results, SAME_C, who, column)[0] < 0
+
+
+@pytest.mark.parametrize("column", ["cost, 1:1, %", "cost, 5:1, %"])
+def test_with_a_penalty_that_suits_it_ours_costs_the_same(results, column):
+    for title, who in (
+        (SAME_C, ways.NO_ZONE + ways.TENFOLD),
+        (SVC_C, ways.NO_ZONE + ways.OWN),
+        (SVC_C, ways.ZONE + ways.OWN),
+    ):
+        mean, error, *_ = gap_of(results, title, who, column)
+        assert abs(mean) <= 2 * error
+
+
+def test_log_losses_are_as_the_page_says(results):
+    mean, error, *_ = gap_of(results, SVC_C, ways.NO_ZONE + ways.OWN, "log-loss, 5:1")
+    assert mean < -2 * error
+    mean, error, *_ = gap_of(results, SVC_C, ways.ZONE + ways.OWN, "log-loss, 5:1")
+    assert mean > 2 * error
+    mean, error, *_ = gap_of(results, SVC_C, ways.ZONE + ways.OWN, "zone log-loss, 5:1")
+    assert mean < 0
+
+
+def test_times_are_as_the_page_says(results):
+    def price(who, column):
+        return float(cell_of(results, "Kernels, C = 1: means", who, column))
+
+    before, advised = (price(who, "fit, ms") for who in (ways.LEAVING, ways.ADVISED))
+    for who in (ways.NO_ZONE, ways.ZONE + ways.TENFOLD):
+        assert 0.6 * before < price(who, "fit, ms") < 1.6 * before
+        assert price(who, "fit, ms") < 0.8 * advised
+        assert price(who, "predict, µs a row") < price(ways.LEAVING, "predict, µs a row")
+    assert price("SVC(class_weight=costs)", "fit, ms") < 0.5 * price(ways.NO_ZONE, "fit, ms")
+    rows = [price(who, "rows in the model, %") for who in (ways.LEAVING, ways.ZONE, ways.NO_ZONE)]
+    assert rows == sorted(rows)
+    assert rows[-1] == 100
+
+
+def test_a_threshold_is_worth_stating_and_our_rule_is_that_threshold(results):
+    mean, error, better, worse = gap_of(
+        results, "Linear models", "LogisticRegression()", "difference, 5:1, %"
+    )
+    assert mean > 2 * error
+    assert better == 0
+    assert worse > 0.8 * sets_of(results)
+    for ratio in ("1:1", "5:1", "balanced"):
+        told = gap_of(results, "Linear models", ways.BAYES, f"difference, {ratio}, %")
+        assert told == (0.0, 0.0, 0, 0)
+
+
+@pytest.mark.parametrize("ratio", ["1:1", "5:1"])
+@pytest.mark.parametrize(
+    "who",
+    [
+        "LogisticRegressionCV() + threshold",
+        "CalibratedClassifierCV(LogisticRegression()) + threshold",
+        'CalibratedClassifierCV(…, method="isotonic") + threshold',
+        "TunedThresholdClassifierCV(LogisticRegression())",
+        ways.SEARCH,
+    ],
+)
+def test_what_else_is_done_to_logistic_regression_is_within_chance(results, who, ratio):
+    mean, error, *_ = gap_of(results, "Linear models", who, f"difference, {ratio}, %")
+    assert abs(mean) <= 2 * error
+
+
+def test_resampling_is_as_the_page_says(results):
+    def gap(who, column):
+        return gap_of(results, "Linear models", who, column)
+
+    for sampler in ("SMOTE", "RandomUnderSampler"):
+        name = f"{sampler} + LogisticRegression()"
+        for ratio in ("1:1", "5:1"):
+            mean, error, *_ = gap(name, f"difference, {ratio}, %")
+            assert mean > 2 * error
+        mean, error, *_ = gap(name, "difference, balanced, %")
+        assert mean > -error
+        mean, error, *_ = gap(f"{name} + threshold", "log-loss, difference")
+        assert mean > 2 * error
+    under, smote = (
+        gap(f"{sampler} + LogisticRegression(), resampled to the costs", "difference, 5:1, %")
+        for sampler in ("RandomUnderSampler", "SMOTE")
+    )
+    assert abs(under[0]) <= 2 * under[1]
+    assert smote[0] > under[0] > -under[1]
+
+
+def test_limits_are_as_the_page_says(results):
+    def rates(who):
+        row = next(r for r in table_of(results, "Limits")["rows"] if r[0] == who)
+        return [float(x) for x in row[1:]]
+
+    tuned, held_out, folds = map(rates, (ways.TUNED_LIMIT, ways.HELD_OUT_LIMIT, ways.FOLDS_LIMIT))
+    assert held_out[0] <= 5.0
+    assert held_out[1] < min(tuned[1], folds[1]) <= 10.0
+    assert held_out[2] < min(tuned[2], folds[2])
+    assert abs(tuned[0] - folds[0]) <= 5.0

@@ -70,8 +70,16 @@ class Extract:
             "",
             _row(heads[k] for k in chosen),
             _row(["---", *["---:"] * (len(chosen) - 1)]),
-            *(_row([SHORT.get(row[0], row[0]), *(row[k] for k in chosen[1:])]) for row in rows),
+            *(
+                _row([SHORT.get(row[0], row[0]), *(_tight(row[k]) for k in chosen[1:])])
+                for row in rows
+            ),
         ]
+
+
+def _tight(cell: str) -> str:
+    """Let a line break only before the parenthesis that counts sets."""
+    return cell.replace(" ± ", "\u202f±\u202f").replace(" / ", "/")
 
 
 def _row(cells: Iterable[str]) -> str:

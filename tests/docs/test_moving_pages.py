@@ -297,3 +297,18 @@ def test_limits_are_as_the_page_says(results):
     assert held_out[1] < min(tuned[1], folds[1]) <= 10.0
     assert held_out[2] < min(tuned[2], folds[2])
     assert abs(tuned[0] - folds[0]) <= 5.0
+
+
+def test_costs_of_rows_are_as_the_page_says(results):
+    tables = results["entries"]["example-costs"]["report"]["tables"]
+    table = next(t for t in tables if t["title"].endswith("other sets"))
+    of = {row[0]: [float(x) for x in row[1:6]] for row in table["rows"]}
+    for how in ("", ", thresholds of rows"):
+        ours, theirs = of["Bayes' rule on calibrated boosting"], of[f"empulse CSBoost{how}"]
+        assert all(a < b for a, b in zip(ours, theirs, strict=True))
+    tv = table["columns"].index("TV subscriptions") - 1
+    logit = of["empulse CSLogit"]
+    assert all(more > 0 for k, more in enumerate(logit) if k != tv)
+    assert abs(logit[tv]) < 1
+    mean, error = map(float, table["rows"][0][6].split(" ± "))
+    assert abs(mean) <= 2 * error  # our search, behind its gate

@@ -86,7 +86,6 @@ def _row(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-LR = "`LogisticRegression`"
 # Shorter names for narrow columns; what is not here has its own.
 SHORT = {
     LEAVING: "`SVC(probability=True)`",
@@ -99,10 +98,10 @@ SHORT = {
     NO_ZONE + TENFOLD: "ours, `zone=None`, 10 C",
     ZONE + OWN: "ours, zone, its own C",
     NO_ZONE + OWN: "ours, `zone=None`, its own C",
-    "LogisticRegression()": f"{LR} at one half",
-    PLAIN: f"{LR} at the threshold",
-    "LogisticRegression(class_weight=costs)": f"{LR}, costs as class weights",
-    "LogisticRegressionCV() + threshold": "`LogisticRegressionCV` at the threshold",
+    "LogisticRegression()": "at one half",
+    PLAIN: "at the threshold",
+    "LogisticRegression(class_weight=costs)": "costs as class weights",
+    "LogisticRegressionCV() + threshold": "C searched, at the threshold",
     "CalibratedClassifierCV(LogisticRegression()) + threshold": "calibrated, sigmoid",
     'CalibratedClassifierCV(…, method="isotonic") + threshold': "calibrated, isotonic",
     "TunedThresholdClassifierCV(LogisticRegression())": "tuned threshold",
@@ -118,7 +117,7 @@ SHORT = {
         "under-sampling, to the costs"
     ),
     BAYES: "`BayesDecisionClassifier`",
-    SEARCH: "`TruncatedLogisticRegressionCV`",
+    SEARCH: "ours, C and zone searched",
 }
 
 KERNELS = (LEAVING, ADVISED, "CalibratedClassifierCV(SVC())", "SVC(class_weight=costs)")

@@ -285,6 +285,23 @@ ENTRIES = (
         data=("german_credit",),
     ),
     Entry(
+        "moving",
+        "peers",
+        "benchmarks.peers.moving",
+        "Moving from SVC(probability=True), thresholds, calibration and resampling",
+        data=(
+            "a9a",
+            "bank_marketing",
+            "covtype",
+            "esl_mixture",
+            "german_credit_numeric",
+            "ijcnn1",
+            "statlog_heart",
+            "spambase",
+            *FIVE_SETS,
+        ),
+    ),
+    Entry(
         "tight-bound",
         "peers",
         "benchmarks.peers.tight_bound",

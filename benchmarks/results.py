@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.entries import ENTRIES, Entry
 from benchmarks.headline import update_readme
+from benchmarks.pages import update_pages
 from benchmarks.report import replace_text
 
 HERE = Path(__file__).resolve().parent
@@ -65,7 +66,7 @@ def write_results(
     target : Path
         Where to write to.
     readme : Path or None
-        The README whose figures are renewed, if any.
+        The README whose figures are renewed, with those of the pages in docs/moving, if any.
     """
     figures = target / FIGURES.name
     figures.mkdir(parents=True, exist_ok=True)
@@ -79,6 +80,7 @@ def write_results(
     replace_text(target / "RESULTS.md", "\n".join(_lines(results)) + "\n")
     if readme is not None and not results["quick"]:
         update_readme(results, readme)
+        update_pages(results)
     print(f"written: {os.path.relpath(target / 'RESULTS.md')}")
 
 

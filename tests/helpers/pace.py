@@ -72,6 +72,12 @@ SLOW = {
 
 # Tests whose first case takes more than .3 seconds: not in `-m quick`.
 HEAVY = {
+    "tests/benchmarks/test_moving.py": """
+        test_a_run_on_one_set_writes_its_tables
+    """,
+    "tests/docs/test_moving_pages.py": """
+        test_code_runs
+    """,
     "tests/training/test_train_walk.py": """
         test_a_likely_leak_is_named_in_the_first_sentence
         test_a_limit_is_kept_on_new_rows_by_the_model_that_is_kept

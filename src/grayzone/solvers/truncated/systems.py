@@ -26,7 +26,7 @@ Array = Any
 Solve = Callable[[Array], Array]
 
 # Coefficients from which on a system of their size is dear, and how many there have to be a row.
-_MANY, _PER_ROW = 1000, 3
+_MANY, _PER_ROW = 1000, 1
 # Least curvature of a coefficient in the model, beside the largest, for H alone to be inverted.
 _HELD = 1e-10
 

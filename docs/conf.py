@@ -1,7 +1,7 @@
 """How the documentation site is built: ``python -m sphinx -W --keep-going docs docs/_build/html``.
 
-Nothing is downloaded. ``GRAYZONE_DOCS_INVENTORIES=1`` asks for the inventories of other projects, so
-that names of NumPy and scikit-learn become links.
+Nothing is downloaded. ``GRAYZONE_DOCS_INVENTORIES=1`` asks for the inventories of other projects,
+so that names of NumPy and scikit-learn become links.
 """
 
 import importlib
@@ -14,7 +14,8 @@ import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+EXTENSIONS = ROOT / "docs" / "_ext"
+sys.path.insert(0, str(EXTENSIONS))
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -37,8 +38,12 @@ extensions = [
     "sphinx.ext.linkcode",
     "sphinx_copybutton",
     "sphinx_design",
-    "measured",
-    "mathml",
+    # those of docs/_ext
+    *(
+        path.stem
+        for path in sorted(EXTENSIONS.glob("*.py"))
+        if "def setup(" in path.read_text("utf-8")
+    ),
 ]
 exclude_patterns = ["_build", "_ext", "api/_templates"]
 templates_path = ["api/_templates"]
@@ -47,13 +52,16 @@ templates_path = ["api/_templates"]
 
 nitpicky = True
 # Other libraries are names, not links, unless their inventories are asked for.
-OTHERS = r"array_api_compat|cupy|dask|joblib|matplotlib|numpy|pandas|polars|pyarrow|scipy|sklearn|torch"
+OTHERS = (
+    r"array_api_compat|cupy|dask|joblib|matplotlib|numpy|pandas|polars|pyarrow|scipy|sklearn"
+    r"|torch"
+)
 nitpick_ignore_regex = [("py:.*", rf"({OTHERS})(\..*)?")]
 suppress_warnings = [
     "config.cache",  # functions in the settings of sphinx-gallery are never the same twice
 ]
 
-# ------------------------------------------------------------------------------- Markdown, docstrings
+# ----------------------------------------------------------------------------- Markdown, docstrings
 
 # `repo:` is a file of the repository, wherever it is hosted.
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "fieldlist"]
@@ -140,8 +148,13 @@ html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
 html_sidebars = {"index": [], "which": []}
+html_context = {"default_mode": "auto"}
 html_theme_options = {
-    "logo": {"text": "grayzone", "image_light": "_static/logo.svg", "image_dark": "_static/logo.svg"},
+    "logo": {
+        "text": "grayzone",
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo.svg",
+    },
     "icon_links": [{"name": "Source", "url": REPOSITORY, "icon": "fa-brands fa-github"}],
     "navbar_align": "left",
     "header_links_before_dropdown": 6,

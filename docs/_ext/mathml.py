@@ -1,5 +1,6 @@
 """Formulas as MathML, made when the site is built: no script, nothing from other hosts."""
 
+import html
 import re
 
 from docutils import nodes
@@ -18,9 +19,9 @@ def converted(node: nodes.Node, block: bool) -> str:
         formula = rf"\begin{{aligned}}{formula}\end{{aligned}}"
     try:
         return tex2mathml(" ".join(formula.split()), as_block=block)
-    except MathError as error:
+    except (AttributeError, MathError) as error:  # the first of a row's end outside of rows
         logger.warning("formula %r: %s", formula, error, location=node)
-        return f"<code>{nodes.make_id(formula)}</code>"
+        return f"<code>{html.escape(formula)}</code>"
 
 
 def inline(translator, node):

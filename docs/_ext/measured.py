@@ -3,7 +3,7 @@
 - ``{measured}`` `` `entry: measure: {:.1f}` ``: one measure in a line of text;
 - ``{measured-cell}`` `` `entry: beginning of the title: row: column` ``: one cell of a table;
 - ``{headline}``: the table of the README;
-- ``{measured-table} entry: beginning of the title``: a table, or chosen ``:columns:`` and ``:rows:``;
+- ``{measured-table} entry: beginning of the title``: a table, or some ``:columns:``, ``:rows:``;
 - ``{gain-picture}``: the picture of the landing page.
 
 What is not in the results, or is there more than once, is an error.
@@ -44,7 +44,9 @@ def table(text):
         if table["title"].startswith(title.strip())
     ]
     if len(found) != 1:
-        raise ValueError(f"{len(found)} tables of RESULTS.json begin with {text!r}; one is expected")
+        raise ValueError(
+            f"{len(found)} tables of RESULTS.json begin with {text!r}; one is expected"
+        )
     return found[0]
 
 
@@ -66,7 +68,7 @@ class Measured(SphinxRole):
 
 
 class MeasuredCell(SphinxRole):
-    """One cell of a table, ``entry: beginning of the title: row: column``, without what follows ±."""
+    """One cell of a table, ``entry: beginning of the title: row: column``, without its ± part."""
 
     def run(self):
         """Return it as text."""
@@ -99,7 +101,7 @@ class Headline(FromResults):
             from benchmarks.headline import headline
         finally:
             sys.path.remove(str(ROOT))
-        return self.written(headline(results()))
+        return [nodes.container("", *self.written(headline(results())), classes=["headline"])]
 
 
 class MeasuredTable(FromResults):

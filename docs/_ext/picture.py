@@ -28,8 +28,8 @@ COLOURS = """
 .yes { stroke: var(--gz-yes, #b54708); fill: var(--gz-yes, #b54708) }
 .band { fill: var(--gz-band, #8a919966) } .bar { fill: var(--gz-bar, #b6bcc4) }
 .ours { fill: var(--gz-ours, #0a6aa1) }
-text { font-family: system-ui, sans-serif; font-size: 14px; stroke: none }
-.small { font-size: 13px } .bold { font-weight: 650 }
+text, text.no, text.yes { font-family: system-ui, sans-serif; font-size: 14px; stroke: none }
+text.small { font-size: 13px } text.bold { font-weight: 650 }
 """
 DARK = """
 @media (prefers-color-scheme: dark) { svg {
@@ -64,11 +64,15 @@ def where_decisions_are_made():
     def curve(centre, width, share, kind):
         xs = [low + (high - low) * i / 120 for i in range(121)]
         ys = [share * math.exp(-0.5 * ((x - centre) / width) ** 2) for x in xs]
-        points = [f"{across(x):.1f},{ground - (ground - top) * y:.1f}" for x, y in zip(xs, ys)]
+        points = [
+            f"{across(x):.1f},{ground - (ground - top) * y:.1f}"
+            for x, y in zip(xs, ys, strict=True)
+        ]
         ends = f"{across(low):.1f},{ground} " + " ".join(points) + f" {across(high):.1f},{ground}"
         return (
             f'<polygon class="{kind}" points="{ends}" style="stroke:none;opacity:.22"/>'
-            f'<polyline class="{kind}" points="{" ".join(points)}" style="fill:none" stroke-width="2"/>'
+            f'<polyline class="{kind}" points="{" ".join(points)}"'
+            ' style="fill:none" stroke-width="2"/>'
         )
 
     cut = math.log(1 / 5)
@@ -79,7 +83,8 @@ def where_decisions_are_made():
         curve(-3.4, 1.45, 0.9, "no"),
         curve(0.9, 1.7, 0.52, "yes"),
         f'<line class="line" x1="{left}" x2="{right}" y1="{ground}" y2="{ground}"/>',
-        f'<line x1="{across(cut):.1f}" x2="{across(cut):.1f}" y1="{top - 8:.0f}" y2="{ground + 6:.0f}"'
+        f'<line x1="{across(cut):.1f}" x2="{across(cut):.1f}" y1="{top - 8:.0f}"'
+        f' y2="{ground + 6:.0f}"'
         ' style="stroke:var(--gz-ink,#1f2328)" stroke-width="2"/>',
         f'<line class="line" x1="{across(0):.1f}" x2="{across(0):.1f}" y1="{top + 30:.0f}"'
         f' y2="{ground + 6:.0f}" stroke-dasharray="4 4"/>',
@@ -95,7 +100,12 @@ def where_decisions_are_made():
         parts.append(label(across(odds), ground + 22, f"{100 * chance:.0f} %", kind, "middle"))
     parts.append(label(WIDTH / 2, ground + 46, "estimated probability", "dim small", "middle"))
     parts.append(
-        label(0, ground + 74, "A missed fraud costs 5, a false alarm 1: stop from 1/6 on, not ½.", "dim small")
+        label(
+            0,
+            ground + 74,
+            "A missed fraud costs 5, a false alarm 1: stop from 1/6 on, not ½.",
+            "dim small",
+        )
     )
     described = (
         "Two bell curves over the estimated probability of fraud. With costs of five to one the "
@@ -123,10 +133,26 @@ def what_decisions_cost(results):
             label(start - 8, y + 16, name, "ink bold" if ours else "ink small", "end"),
             f'<rect class="{"ours" if ours else "bar"}" x="{start}" y="{y:.0f}" height="22" rx="2"'
             f' width="{scale * cost:.1f}"/>',
-            label(start + scale * cost + 6, y + 16, f"{cost:.3f}"[: 5 if cost < 1 else 4], "ink bold"),
+            label(
+                start + scale * cost + 6, y + 16, f"{cost:.3f}"[: 5 if cost < 1 else 4], "ink bold"
+            ),
         ]
-    parts.append(label(0, 44 + step * len(bars) + 14, "Mean over 12 public tables and costs 1:1, 5:1, 20:1, rows kept", "dim small"))
-    parts.append(label(0, 44 + step * len(bars) + 32, "back; all decide by the costs. Always the cheaper answer = 1.", "dim small"))
+    parts.append(
+        label(
+            0,
+            44 + step * len(bars) + 14,
+            "Mean over 12 public tables and costs 1:1, 5:1, 20:1, rows kept",
+            "dim small",
+        )
+    )
+    parts.append(
+        label(
+            0,
+            44 + step * len(bars) + 32,
+            "back; all decide by the costs. Always the cheaper answer = 1.",
+            "dim small",
+        )
+    )
     told = ", ".join(f"{name} {cost:.3f}" for name, cost in bars.items())
     return framed("gz-cost", "What the decisions cost", f"Bars of mean costs: {told}.", parts)
 
@@ -134,7 +160,9 @@ def what_decisions_cost(results):
 def panels(results):
     """Return the two panels, for a page that has the colours."""
     style = f"<style>.gain-picture {{ {COLOURS} }}</style>"
-    return where_decisions_are_made().replace("<title", f"{style}<title", 1), what_decisions_cost(results)
+    return where_decisions_are_made().replace("<title", f"{style}<title", 1), what_decisions_cost(
+        results
+    )
 
 
 def whole(results):
@@ -142,7 +170,9 @@ def whole(results):
     inner = []
     for place, panel in enumerate((where_decisions_are_made(), what_decisions_cost(results))):
         x = place * (WIDTH + 40) + 10
-        inner.append(panel.replace("<svg ", f'<svg x="{x}" y="6" width="{WIDTH}" height="{HEIGHT}" ', 1))
+        inner.append(
+            panel.replace("<svg ", f'<svg x="{x}" y="6" width="{WIDTH}" height="{HEIGHT}" ', 1)
+        )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * WIDTH + 60} {HEIGHT + 16}">'
         f"<style>{COLOURS}{DARK}</style>{''.join(inner)}</svg>\n"

@@ -133,6 +133,7 @@ if any(EXAMPLES.glob("*/plot_*.py")):
         "compress_images": ("images", "thumbnails") if shutil.which("optipng") else (),
         "thumbnail_size": (360, 252),
         "show_memory": False,
+        "write_computation_times": False,  # its table asks another host for a script
         "show_signature": False,
         "junit": "",
     }

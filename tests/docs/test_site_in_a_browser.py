@@ -44,6 +44,7 @@ def pages():
     return {
         path.relative_to(SITE).as_posix(): Page(path.read_text("utf-8"))
         for path in sorted(SITE.rglob("*.html"))
+        if "_static" not in path.parts  # parts of pages, not pages
     }
 
 
@@ -106,7 +107,10 @@ def test_every_page_opens_without_an_error(pages, browser, address):
     window = browser.new_page()
     window.on("console", lambda m: said.append((window.url, m.text)) if m.type == "error" else 0)
     window.on("pageerror", lambda error: said.append((window.url, str(error))))
-    window.on("requestfailed", lambda request: said.append((window.url, request.url)))
+    window.on(
+        "response",
+        lambda answer: said.append((window.url, answer.url)) if answer.status >= 400 else 0,
+    )
     for name in opened:
         window.goto(address + name, wait_until="load")
     window.close()

@@ -76,6 +76,7 @@ html_math_renderer = "mathml"
 
 autodoc_typehints = "none"  # numpydoc says what parameters are
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

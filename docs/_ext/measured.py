@@ -101,7 +101,7 @@ class Headline(FromResults):
             from benchmarks.headline import headline
         finally:
             sys.path.remove(str(ROOT))
-        return [nodes.container("", *self.written(headline(results())), classes=["headline"])]
+        return self.written(headline(results()))
 
 
 class MeasuredTable(FromResults):

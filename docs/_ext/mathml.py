@@ -18,7 +18,9 @@ def converted(node: nodes.Node, block: bool) -> str:
     if block and r"\\" in formula and r"\begin" not in formula:
         formula = rf"\begin{{aligned}}{formula}\end{{aligned}}"
     try:
-        return tex2mathml(" ".join(formula.split()), as_block=block)
+        made = tex2mathml(" ".join(formula.split()), as_block=block)
+        # of two bars, one with an exponent, only the other would grow
+        return re.sub(r"<mo>([|‖])</mo>", r'<mo stretchy="false">\1</mo>', made)
     except (AttributeError, MathError) as error:  # the first of a row's end outside of rows
         logger.warning("formula %r: %s", formula, error, location=node)
         return f"<code>{html.escape(formula)}</code>"

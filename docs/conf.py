@@ -4,7 +4,7 @@ Nothing is downloaded. ``GRAYZONE_DOCS_INVENTORIES=1`` asks for the inventories 
 so that names of NumPy and scikit-learn become links.
 """
 
-import importlib
+import importlib.util
 import inspect
 import os
 import shutil
@@ -75,6 +75,9 @@ myst_url_schemes = {
 html_math_renderer = "mathml"
 
 autodoc_typehints = "none"  # numpydoc says what parameters are
+# The reference is whole without what only some of its names need.
+OPTIONAL = ("cupy", "dask", "distributed", "onnx", "onnxruntime", "skl2onnx", "torch")
+autodoc_mock_imports = [name for name in OPTIONAL if importlib.util.find_spec(name) is None]
 autosummary_generate = True
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False

@@ -25,6 +25,7 @@ from pace import EVERY_CASE, HEAVY, NOT_QUICK, SLOW
 
 ROOT = Path(__file__).resolve().parents[1]
 HAVE_ONNX = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
+BROWSER = ("tests/docs/test_site_in_a_browser.py", "tests/reporting/test_report_browser.py")
 NEVER = r"(?!)"  # a pattern of no name
 
 # A busy machine is no reason to fail: no deadlines, no complaint about slow generation.
@@ -117,7 +118,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         file, name = file_of(item.path), getattr(item, "originalname", item.name)
         kinds = {
-            "browser": file == "tests/reporting/test_report_browser.py",
+            "browser": file in BROWSER,
             "cluster": "cluster" in getattr(item, "fixturenames", ()),
             "gpu": file == "tests/laws/test_on_a_gpu.py",
             "slow": name in SLOW.get(file, "").split(),

@@ -8,6 +8,8 @@ Measured once, in seconds of one core. A name that is no longer there does no ha
 # law says already of rows in other places.
 NOT_QUICK = frozenset(
     {
+        "tests/docs/test_pages_run.py",
+        "tests/docs/test_site_in_a_browser.py",
         "tests/estimators/test_import_vector_blocks.py",
         "tests/estimators/test_large_sparse.py",
         "tests/estimators/test_minimax_arrays.py",

@@ -23,6 +23,7 @@ from grayzone.estimators._callbacks import (
     fit_progress,
     with_callbacks,
 )
+from grayzone.estimators._centred import Centred, check_centres
 from grayzone.estimators._restarting import Restarting
 from grayzone.estimators._selection import (
     check_carrier,
@@ -67,7 +68,13 @@ CONSTANT_HELP = (
 
 
 class TruncatedLogisticRegression(
-    CallbackSupportMixin, MayStayUndecided, Zoned, Tailed, Restarting, SupportVectorClassifier
+    CallbackSupportMixin,
+    MayStayUndecided,
+    Zoned,
+    Tailed,
+    Restarting,
+    Centred,
+    SupportVectorClassifier,
 ):
     r"""Logistic regression fitted for a decision: exact in a gray zone, sparse outside it.
 
@@ -137,6 +144,17 @@ class TruncatedLogisticRegression(
         Degree of the polynomial kernel.
     coef0 : float, default=0.0
         Independent term of the polynomial and sigmoid kernels.
+    centres : None, int or array of shape (m, n_features), default=None
+        Rows that may span f, for kernels and more rows than the kernel values of all pairs of them
+        allow for: :math:`f = \sum_j a_j k(z_j, \cdot)` over m centres z. None is every row,
+        the exact fit; an int m is so many training rows (all of them where there are no more), an
+        array the centres themselves. A fit takes n m^2 multiplications and, beyond ``cache_size``,
+        no more memory than m^2. What is certified is then the fit among these functions;
+        ``restriction_cost_`` says how much the other rows might have added.
+    centre_selection : {"random", "leverage", "import"}, default="random"
+        How training rows become centres: at random, evenly over the rows of each class; at random
+        by their approximate ridge leverage scores, of ten times as many rows; one after the other
+        the row that those before explain least, of twice as many.
     loss : {"truncated", "ramp"}, default="truncated"
         "ramp" also saturates the other side (§3.3 of [1]_): rows beyond the far end of the zone are
         given up. Not convex: started from the convex fit, a local optimum.
@@ -262,6 +280,8 @@ class TruncatedLogisticRegression(
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        centres: Any = None,
+        centre_selection: str = "random",
         loss: str = "truncated",
         penalty: str = "l2",
         l1_ratio: float = 0.5,
@@ -284,6 +304,8 @@ class TruncatedLogisticRegression(
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.centres = centres
+        self.centre_selection = centre_selection
         self.loss = loss
         self.penalty = penalty
         self.l1_ratio = l1_ratio
@@ -427,6 +449,7 @@ class TruncatedLogisticRegression(
         check_choice("loss", self.loss, ("truncated", "ramp"))
         check_choice("solver", self.solver, ("auto", "active-set", "primal"))
         check_selection(self)
+        check_centres(self)
 
     def _saturation(self) -> tuple[Array, Array | None]:
         """Floors F of each class, and ceilings G for the ramp."""
@@ -443,15 +466,16 @@ class TruncatedLogisticRegression(
 
     def _specify(self, labelled: Labelled, floors: Array, several_fits: bool) -> TruncatedSpec:
         kernel, cache = None, self.cache_size * 2**20
-        check_possible(labelled, None if self.kernel == "linear" else self.kernel, self.solver)
-        if self.kernel != "linear":
+        exact = self.kernel != "linear" and self.centres is None
+        check_possible(labelled, self.kernel if exact else None, self.solver)
+        if exact:
             assert labelled.held is not None
             kernel = labelled.held.state("kernel", None, lambda: kernel_for(self, labelled))
         penalty, by_rows = 1.0 / self.C, labelled.by_rows
-        ratio = l1_share(self)
-        return TruncatedSpec(
-            floors, penalty, self.fit_intercept, kernel, cache, several_fits, by_rows, ratio
+        spec = TruncatedSpec(
+            floors, penalty, self.fit_intercept, kernel, cache, several_fits, by_rows, l1_share(self)
         )
+        return spec if self.centres is None else self._on_centres(labelled, spec)
 
     def _listener(
         self, labelled: Labelled, spec: TruncatedSpec, report: Report | None
@@ -541,14 +565,16 @@ class TruncatedLogisticRegression(
         active = xp.any(duals != 0.0, axis=1)
         hinge = solution.multipliers <= spec.slopes_at_floors(rows)
         partition = xp.astype(active, xp.float64) + xp.astype(active & ~hinge, xp.float64)
-        if spec.kernel is None:
+        if spec.features is None and spec.kernel is None:
             coef = -(rows.weight[:, None] * duals).T / spec.penalty
-        else:  # the model may be spanned by others, and with an l1 penalty is by few
+        elif spec.kernel is not None:  # the model may be spanned by others, and with an l1 penalty is by few
             spans = xp.any(coef[:, : rows.n_rows] != 0.0, axis=0)
             active = spans if spec.l1_ratio else active | spans
         numbers, places = rows.places(), xp.nonzero(active)[0]
         every = scattered(partition[:, None], numbers, int(labelled.source.like().shape[0]))
         self.partition_ = xp.astype(every[:, 0], xp.int8)
+        if spec.features is not None:  # the model is spanned by the centres
+            return
         self.support_ = xp.take(numbers, places)
         self.dual_coef_ = xp.take(coef, places, axis=1)
 
@@ -561,9 +587,11 @@ class TruncatedLogisticRegression(
         self.intercept_ = xp.zeros_like(coef[:, 0])
         if spec.fit_intercept:
             self.intercept_ = xp.asarray(coef[:, d], copy=True)
-        if spec.kernel is None:
+        if spec.features is not None:
+            self._expose_centres(spec.features, coef[:, :d])
+        elif spec.kernel is None:
             self.coef_ = xp.asarray(coef[:, :d], copy=True)
-        if labelled.held is not None:
+        if labelled.held is not None and spec.features is None:
             self._keep_vectors(labelled.source.like(), spec.kernel)
         move_decision(self, labelled.like)
 

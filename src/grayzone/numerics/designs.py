@@ -115,6 +115,10 @@ class Design(ABC):
     def take(self, rows: Array) -> Design:
         """Design of these rows."""
 
+    def part(self, rows: Array) -> Design:
+        """Design of rows that stand for all: as exact as this one, where that is not exact."""
+        return self.take(rows)
+
     @abstractmethod
     def inner(self, rows: Array, others: Array) -> Array:
         """Inner products of two sets of rows, the intercept left out."""

@@ -92,8 +92,9 @@ def _stratified(problem: Problem, seed: int) -> Problem | None:
     for code, step in enumerate(steps):
         chosen[np.flatnonzero(codes == code)[first % step :: step]] = True
     rows = np.flatnonzero(chosen)
-    part = problem.take(rows, penalty=problem.penalty / every)
-    return replace(part, weight=part.weight * (steps / every)[codes[rows]])
+    weight = problem.weight[rows] * (steps / every)[codes[rows]]
+    margins, loss = problem.margins.take(rows), problem.loss.take(rows)
+    return Problem(problem.design.part(rows), margins, loss, weight, problem.penalty / every)
 
 
 def _least_rows(problem: Problem) -> int:

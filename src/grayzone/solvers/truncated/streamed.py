@@ -89,7 +89,15 @@ class StreamedProblem:
     @property
     def most(self) -> int:
         """Rows that may be brought together at a time."""
-        return max(1, MOST_HELD // max(1, self.labelled.n_features))
+        most = MOST_HELD
+        if self.spec.features is not None:  # of which there may be many, and there is a budget
+            most = max(most, int(self.spec.cache_bytes) // 32)
+        return max(1, most // max(1, self.n_slopes))
+
+    @property
+    def n_slopes(self) -> int:
+        """Coefficients of a score, the intercept left out."""
+        return self.spec.n_slopes(self.labelled.n_features)
 
     @cached_property
     def sample(self) -> Problem | None:
@@ -103,7 +111,7 @@ class StreamedProblem:
     def ridge(self, coef: Array) -> Array:
         """Diagonal (Q, p) of the penalty's Hessian."""
         mask = array_namespace(coef).zeros_like(coef)
-        mask[:, : self.labelled.n_features] = self.penalty
+        mask[:, : self.n_slopes] = self.penalty
         return mask
 
     def shrinkage(self, coef: Array) -> Array:
@@ -112,7 +120,7 @@ class StreamedProblem:
 
     def square(self, coef: Array) -> float:
         """Squared norm of a function, its intercept left out."""
-        slopes = coef[:, : self.labelled.n_features]
+        slopes = coef[:, : self.n_slopes]
         return float(array_namespace(coef).sum(slopes * slopes))
 
     def read(self, coef: Array, band: float, held: Held | None, gathers: bool) -> StreamedState:
@@ -278,7 +286,7 @@ def _start(problem: StreamedProblem) -> Array:
     """Solution on the sample, to within what a sample can say; or the class priors."""
     spec, labelled, sample = problem.spec, problem.labelled, problem.sample
     mass = labelled.mass * labelled.factors
-    coef = spec.prior_coef(mass, labelled.n_features, labelled.like)
+    coef = spec.prior_coef(mass, problem.n_slopes, labelled.like)
     if sample is None:
         return coef
     share = labelled.n_rows / sample.design.n_rows
@@ -451,7 +459,7 @@ class _Model:
     def _solved(self, near: Gathered, model: Quadratic, held: Held, start: Array | None) -> _Step:
         if near.numbers.shape[0] == 0:
             return _newton_step(*model)
-        rows, state = self.spec.problem(near.rows), self.state
+        rows, state = self.spec.exactly.problem(near.rows), self.state
         scores = rows.design.scores(state.coef)
         tol = min(1e-13, max(1e-2 * self.tol, 1e-16)) * state.value
         if state.sums["n_far"] > 0:

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device, is_numpy_array, is_torch_array
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from grayzone.numerics.namespace import array_namespace
 
 Array = Any
+
+# Size from which on the inverse of a factor costs more than the solves that it saves.
+_LARGE = 512
 
 
 def factorise(H: Array) -> Callable[[Array], Array]:
@@ -66,6 +69,12 @@ def _cholesky(H: Array) -> Callable[[Array], Array] | None:
         lower = lower_factor(H)
     except FloatingPointError:
         return None
+    if H.shape[0] > _LARGE and is_torch_array(H):
+        import torch
+
+        return lambda r: torch.cholesky_solve(xp.reshape(r, (r.shape[0], -1)), lower).reshape(
+            r.shape
+        )
     inverse = xp.linalg.solve(lower, xp.eye(H.shape[0], dtype=H.dtype, device=device(H)))
     return lambda r: xp.matmul(inverse.T, xp.matmul(inverse, r))
 

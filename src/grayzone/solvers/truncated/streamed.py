@@ -18,6 +18,7 @@ from functools import cached_property
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
+import numpy as np
 from array_api_compat import device
 
 from grayzone.numerics.linalg import factorise
@@ -36,6 +37,7 @@ from grayzone.solvers.truncated.readings import (
     LIVELY,
     Distance,
     Held,
+    Lengths,
     Misjudged,
     Reading,
     StreamedMultipliers,
@@ -54,11 +56,15 @@ MOST_HELD = 2**22
 # Rows up to which all losses are better treated exactly at once than by a sample and a band.
 EXACT_ROWS = 4000
 
+# The same of features that kernels make of rows; of such rows the sample has so many a feature.
+_MOST_MAPPED, _SAMPLE = 2**20, 40
+
 _WIDTH = 0.1  # of the rounded kinks in the sample
 _ENOUGH = 0.3  # decrease promised by the last step on the sample, per coefficient
 _NEAR_SHARE, _FIRST_BAND = 0.02, 1e-3  # rows in the first band, and its least width
 _REACH = 0.5  # half-width of the next band, as a share of how far rows near the kink moved
 _LEAST_NEAR = 40  # rows in a band, for each coefficient
+_LEAST_MAPPED = 1  # the same, of features
 _DENSITY = 0.01  # share of rows that tells how dense they are around the kink
 _CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
 _INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
@@ -68,6 +74,9 @@ _BALANCED = 1e-13  # distance of factors from one that is nothing but rounding
 _JOINS = 2  # times that misjudged rows may join the near ones in a step
 _HALVINGS, _FEW_HALVINGS = 30, 4  # of a step; few where another model would do better
 _MUCH_LOWER, _DOUBLINGS = 0.5, 30  # value that makes a step worth twice its length, and how often
+_FEW = 0.05  # misjudged mapped rows, as a share of the near ones, that do not pay another solve
+_ROUGH = 0.1  # decrease promised, per coefficient, up to which kinks of mapped rows are rounded off
+_LENGTHS, _NEARLY = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.03, 0.01), 0.9  # lengths that are looked at
 _CROWDED, _MANY = 0.1, 20  # share of a band that can be held, and rows in those that can
 _NARROWEST = 1e-9  # width of kinks that are rounded off
 _PATIENCE = 3  # steps without progress
@@ -89,10 +98,10 @@ class StreamedProblem:
     @property
     def most(self) -> int:
         """Rows that may be brought together at a time."""
-        most = MOST_HELD
-        if self.spec.features is not None:  # of which there may be many, and there is a budget
-            most = max(most, int(self.spec.cache_bytes) // 32)
-        return max(1, most // max(1, self.n_slopes))
+        if self.spec.features is not None:
+            # features are dear, and a coarse Hessian of all rows is cheaper than an exact one of many
+            return max(_MOST_MAPPED // self.n_slopes, 2 * self.n_slopes)
+        return max(1, MOST_HELD // max(1, self.n_slopes))
 
     @property
     def n_slopes(self) -> int:
@@ -106,6 +115,8 @@ class StreamedProblem:
         if n_rows <= min(self.most, EXACT_ROWS):
             return None
         size = min(self.most // 2, max(EXACT_ROWS, n_rows // 5))
+        if self.spec.features is not None:
+            size = min(n_rows // 5, max(EXACT_ROWS, _SAMPLE * self.n_slopes))
         return self.spec.problem(draw_sample(self.labelled, size).rows)
 
     def ridge(self, coef: Array) -> Array:
@@ -250,7 +261,10 @@ class Streamed:
     def init(self, problem: StreamedProblem, start: Array | None) -> StreamedState:
         """Start from given coefficients, from those of a sample, or from the class priors."""
         coef = _start(problem) if start is None else start
-        return _read(problem, coef, _first_band(problem, coef), None)
+        band = _first_band(problem, coef)
+        if problem.spec.features is not None and isfinite(band):
+            return _read(problem, coef, max(band, _WIDTH), None, rounds=True)
+        return _read(problem, coef, band, None)
 
     def step(self, problem: StreamedProblem, state: StreamedState, tol: float) -> StreamedState:
         """Do one outer step: one reading of the rows where all goes well."""
@@ -330,7 +344,8 @@ def _next_band(problem: StreamedProblem, state: StreamedState, step: _Step, whol
     if not whole:
         # no more rows than can be held
         return max(state.band, min(2.0 * reach, widest))
-    some = min(1.0, _LEAST_NEAR * problem.sample.design.n_coef / n_rows)
+    each = _LEAST_NEAR if problem.spec.features is None else _LEAST_MAPPED
+    some = min(1.0, each * problem.sample.design.n_coef / n_rows)
     # so few rows that the sample has none of them: their density is that of some more
     least = some * _quantile(distance, max(some, _DENSITY)) / max(some, _DENSITY)
     band = min(state.band, max(_REACH * reach, least))
@@ -367,11 +382,13 @@ def _read(
 
 def _moved(problem: StreamedProblem, state: StreamedState, step: _Step) -> StreamedState | None:
     """Look where a step leads, and shorten it while the objective does not fall."""
-    length, band = 1.0, _next_band(problem, state, step, whole=True)
+    length = 1.0 if problem.spec.features is None else _best_length(problem, state, step)
+    band = _next_band(problem, state, step, whole=length == 1.0)
     few = "rounded_hessian" in state.sums and step.promised < state.value
+    rounds = _is_rough(problem, step)
     for _ in range(_FEW_HALVINGS if few else _HALVINGS):
         coef = state.coef + length * step.change
-        after = _read(problem, coef, band, step.held if length == 1.0 else None)
+        after = _read(problem, coef, band, step.held if length == 1.0 else None, rounds)
         if _fell(after.value, state.value, length * step.promised):
             whole = step if length == 1.0 else None
             if whole is not None and after.value < _MUCH_LOWER * state.value:
@@ -382,6 +399,27 @@ def _moved(problem: StreamedProblem, state: StreamedState, step: _Step) -> Strea
             band = _next_band(problem, state, step, whole=False)
         length *= _shorter(after.value, state.value, length * step.promised)
     return None
+
+
+def _is_rough(problem: StreamedProblem, step: _Step) -> bool:
+    """Whether kinks of mapped rows are better rounded off for another step: that costs far less."""
+    if problem.spec.features is None or problem.sample is None:
+        return False
+    return step.promised > _ROUGH * problem.sample.design.n_coef * problem.spec.n_outputs
+
+
+def _best_length(problem: StreamedProblem, state: StreamedState, step: _Step) -> float:
+    """Length of a step, of some, that is best; the whole where it does nearly as well.
+
+    A look at losses is cheap beside the Hessian that another reading would bring.
+    """
+    look = Lengths(problem.spec, state.coef, step.change, _LENGTHS)
+    losses = problem.labelled.reduce(look)["losses"]
+    coefs = (state.coef + t * step.change for t in _LENGTHS)
+    values = losses + [0.5 * problem.penalty * problem.square(coef) for coef in coefs]
+    gained = state.value - np.where(np.isfinite(values), values, np.inf)
+    best = int(np.argmax(gained))
+    return 1.0 if gained[0] >= _NEARLY * gained[best] else _LENGTHS[best]
 
 
 def _further(
@@ -425,7 +463,9 @@ class _Model:
                 break
             wrong = problem.labelled.reduce(Misjudged(spec, held, step.change, least))
             joined = problem.gathered(wrong["joined"])
-            if joined.numbers.shape[0] == 0:
+            smooth = spec.features is not None and not spec.has_kinks
+            few = _FEW * near.numbers.shape[0] if smooth else 0.0
+            if joined.numbers.shape[0] <= few:  # better left to the next step, whose rows are dear
                 break
             held = held._replace(changes=(*held.changes, (step.change, least)))
             near = _merged(near, joined)

@@ -73,8 +73,10 @@ class Centred:
     def _on_centres(self, labelled: Labelled, spec: TruncatedSpec) -> TruncatedSpec:
         """Return the same problem on functions that the centres span."""
         rows = labelled.held
-        found = self._found(labelled) if rows is None else rows.state(
-            "centres", None, lambda: self._found(labelled)
+        found = (
+            self._found(labelled)
+            if rows is None
+            else rows.state("centres", None, lambda: self._found(labelled))
         )
         self.__dict__.pop("centre_indices_", None)
         if found.numbers is not None:

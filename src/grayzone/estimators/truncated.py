@@ -473,7 +473,14 @@ class TruncatedLogisticRegression(
             kernel = labelled.held.state("kernel", None, lambda: kernel_for(self, labelled))
         penalty, by_rows = 1.0 / self.C, labelled.by_rows
         spec = TruncatedSpec(
-            floors, penalty, self.fit_intercept, kernel, cache, several_fits, by_rows, l1_share(self)
+            floors,
+            penalty,
+            self.fit_intercept,
+            kernel,
+            cache,
+            several_fits,
+            by_rows,
+            l1_share(self),
         )
         return spec if self.centres is None else self._on_centres(labelled, spec)
 
@@ -567,7 +574,9 @@ class TruncatedLogisticRegression(
         partition = xp.astype(active, xp.float64) + xp.astype(active & ~hinge, xp.float64)
         if spec.features is None and spec.kernel is None:
             coef = -(rows.weight[:, None] * duals).T / spec.penalty
-        elif spec.kernel is not None:  # the model may be spanned by others, and with an l1 penalty is by few
+        elif (
+            spec.kernel is not None
+        ):  # the model may be spanned by others, and with an l1 penalty is by few
             spans = xp.any(coef[:, : rows.n_rows] != 0.0, axis=0)
             active = spans if spec.l1_ratio else active | spans
         numbers, places = rows.places(), xp.nonzero(active)[0]

@@ -31,14 +31,27 @@ def factorise(H: Array) -> Callable[[Array], Array]:
     # a direction without curvature (an intercept that no active row holds) gets a trace of it
     least = 1e-18 * largest
     scale = 1.0 / xp.sqrt(xp.where(diagonal > least, diagonal, least))
-    scaled = H * scale[:, None] * scale[None, :]
+    scaled = H * scale[:, None]
+    scaled *= scale[None, :]
     ridge = 1e-15
     while ridge < 1.0:
-        inner = _cholesky(scaled + ridge * xp.eye(H.shape[0], dtype=H.dtype, device=device(H)))
+        inner = _cholesky(with_diagonal(scaled, ridge + 0.0 * scale))
         if inner is not None:
             return _scaled(inner, scale)
         ridge *= 100.0
     raise FloatingPointError("the Hessian is not positive definite, or not finite")
+
+
+def with_diagonal(H: Array, values: Array) -> Array:
+    """Return H with values added to its diagonal, and no other matrix of its size beside it."""
+    xp, n = array_namespace(H), H.shape[0]
+    if n <= _LARGE:
+        return H + xp.eye(n, dtype=H.dtype, device=device(H)) * values[:, None]
+    out = xp.asarray(H, copy=True)
+    for a in range(0, n, _LARGE):
+        b = min(n, a + _LARGE)
+        out[a:b, a:b] += xp.eye(b - a, dtype=H.dtype, device=device(H)) * values[a:b, None]
+    return out
 
 
 def _scaled(inner: Callable[[Array], Array], scale: Array) -> Callable[[Array], Array]:

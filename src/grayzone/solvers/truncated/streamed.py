@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import device
 
-from grayzone.numerics.linalg import factorise
+from grayzone.numerics.linalg import factorise, with_diagonal
 from grayzone.numerics.losses import SmoothedLogistic
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import Certified, Terms, closed, terms_of
@@ -58,6 +58,7 @@ EXACT_ROWS = 4000
 
 # The same of features that kernels make of rows; of such rows the sample has so many a feature.
 _MOST_MAPPED, _SAMPLE = 2**20, 40
+_ROOM = 2**30  # entries of such features that may be together, 8 GB: of many centres
 
 _WIDTH = 0.1  # of the rounded kinks in the sample
 _ENOUGH = 0.3  # decrease promised by the last step on the sample, per coefficient
@@ -99,8 +100,9 @@ class StreamedProblem:
     def most(self) -> int:
         """Rows that may be brought together at a time."""
         if self.spec.features is not None:
-            # features are dear, and a coarse Hessian of all rows is cheaper than an exact one of many
-            return max(_MOST_MAPPED // self.n_slopes, 2 * self.n_slopes)
+            # a coarse Hessian of all rows is cheaper than an exact one of many
+            most = max(_MOST_MAPPED, 2 * self.n_slopes * self.n_slopes)
+            return min(most, _ROOM) // self.n_slopes
         return max(1, MOST_HELD // max(1, self.n_slopes))
 
     @property
@@ -117,6 +119,7 @@ class StreamedProblem:
         size = min(self.most // 2, max(EXACT_ROWS, n_rows // 5))
         if self.spec.features is not None:
             size = min(n_rows // 5, max(EXACT_ROWS, _SAMPLE * self.n_slopes))
+            size = min(size, _ROOM // self.n_slopes)
         return self.spec.problem(draw_sample(self.labelled, size).rows)
 
     def ridge(self, coef: Array) -> Array:
@@ -449,7 +452,7 @@ class _Model:
         """Minimise. Rows that the step misjudges are then treated exactly, and it is taken anew."""
         problem, state, spec = self.problem, self.state, self.spec
         xp, sums = array_namespace(state.coef), state.sums
-        H = sums["hessian"] + _diagonal(xp.reshape(problem.ridge(state.coef), (-1,)))
+        H = with_diagonal(sums["hessian"], xp.reshape(problem.ridge(state.coef), (-1,)))
         g = sums["gradient"] + problem.shrinkage(state.coef)
         if spec.has_kinks and "near" not in sums:
             H, g = H + sums["rounded_hessian"], g + sums["rounded_gradient"]

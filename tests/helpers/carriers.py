@@ -110,6 +110,17 @@ ESTIMATORS = {
             Cs=[0.1, 1.0], zones=(1.0,), cv=2, tol=1e-14, tune_threshold=True
         )
     ),
+    "search on centres": Case(
+        TruncatedLogisticRegressionCV(
+            Cs=[0.1, 1.0],
+            zones=(1.0,),
+            cv=2,
+            tol=1e-14,
+            kernel="rbf",
+            centres=25,
+            random_state=0,
+        )
+    ),
     "import points": Case(_Points()),
     "import points that move": Case(_Points(move_points=True)),
     "import points, three classes": Case(_Points(), 3),
@@ -409,6 +420,7 @@ _AT_ONCE = (
     "few rows",
     "search",
     "search, its threshold moved",
+    "search on centres",
     "bound search",
     "bound search, undecided",
     "import point search",
@@ -473,7 +485,9 @@ ABSENT = {
     for carrier in STREAMED
 }
 ABSENT |= {
-    (estimator, carrier): frozenset({"partition_"})
+    (estimator, carrier): frozenset(
+        {"partition_", "restriction_cost_", "restriction_cost_is_bound_"}
+    )
     for estimator in ("centres", "centres, three classes")
     for carrier in STREAMED
 }

@@ -14,9 +14,10 @@ from grayzone.numerics.backend import moved
 from grayzone.numerics.centred_design import CentreMap
 from grayzone.numerics.checks import as_numpy, check_choice, check_integer, is_real
 from grayzone.numerics.namespace import array_namespace
-from grayzone.solvers import TruncatedSpec
+from grayzone.solvers import Solution, TruncatedSpec
 from grayzone.solvers.kernel.centres import SELECTIONS, Centres, find_centres
 from grayzone.solvers.kernel.choose import kernel_for
+from grayzone.solvers.kernel.restriction import restriction_cost
 from grayzone.sources.labelled import Labelled
 
 Array = Any
@@ -102,6 +103,18 @@ class Centred:
         xp = array_namespace(slopes)
         self.dual_coef_ = xp.asarray(features.expansion(slopes), copy=True)
         self._kernel, self._vectors, self._right = features.kernel, features.rows, features.right
+
+    def _bound_restriction(
+        self, labelled: Labelled, spec: TruncatedSpec, solution: Solution, skip: bool
+    ) -> None:
+        """Set what the restriction to centres costs at most, where all rows are at hand."""
+        for name in ("restriction_cost_", "restriction_cost_is_bound_"):
+            self.__dict__.pop(name, None)
+        rows = labelled.held
+        if skip or spec.features is None or rows is None or solution.certificate.duals is None:
+            return
+        found = restriction_cost(rows, spec, solution)
+        self.restriction_cost_, self.restriction_cost_is_bound_ = found
 
     @property
     def centres_(self) -> Array:

@@ -233,6 +233,22 @@ class TruncatedLogisticRegression(
         Certificate: (P - D) / P at ``coef_`` (with other kernels than the linear one, at the
         function that ``dual_coef_`` spans) and ``dual_coef_``. With ``loss="ramp"``, that
         of the convex problem on the rows not given up.
+    centres_ : {array, sparse array} of shape (n_centres, n_features)
+        With ``centres``, the rows that span the function; ``dual_coef_`` has their coefficients,
+        ``support_vectors_`` is the same, and ``support_`` is not there. Centres that the others
+        span already, as of rows that are there twice, are left out.
+    centre_indices_ : ndarray of shape (n_centres,)
+        Numbers of the centres among the training rows, unless they were given.
+    n_centres_dropped_ : int
+        How many were left out.
+    restriction_cost_ : float
+        With ``centres``, how much lower the objective of a function of *all* rows might be, at
+        most, as a share of ``objective_``: from the value that the multipliers found have in the
+        dual of that fit. A bound where ``restriction_cost_is_bound_``; where more than 8,192 rows
+        have a multiplier an unbiased estimate of that bound, from the kernel values of some rows
+        with all. For rows in one place and the truncated loss.
+    restriction_cost_is_bound_ : bool
+        Whether it is the bound itself.
     n_iter_ : int
         Iterations of the solver.
     n_features_in_ : int
@@ -265,6 +281,14 @@ class TruncatedLogisticRegression(
     >>> clf = TruncatedLogisticRegression(C=0.1, penalty="l1").fit(scale(X), y)
     >>> int((clf.coef_ != 0).sum()) < 15, clf.dual_gap_ < 1e-6
     (True, True)
+
+    A kernel on a few rows, the fit certified among the functions that they span, and what the other
+    rows could have added bounded:
+
+    >>> clf = TruncatedLogisticRegression(kernel="rbf", centres=100, random_state=0)
+    >>> clf = clf.fit(scale(X), y)
+    >>> clf.centres_.shape, clf.dual_gap_ < 1e-6, clf.restriction_cost_ < 0.05
+    ((100, 30), True, True)
     """
 
     def __init__(
@@ -412,6 +436,7 @@ class TruncatedLogisticRegression(
         held = labelled.held is not None
         self._expose(kept if held and ceilings is not None else labelled, spec, solution)
         self.tail_slopes_ = moved(slopes, labelled.like)
+        self._bound_restriction(labelled, spec, solution, several_fits or ceilings is not None)
         return solution
 
     def _fit_tails(self, labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> Array:

@@ -40,7 +40,7 @@ _PANELS, _LEAST_PANEL = 8, 512
 # Multiply-adds of a Gram matrix from which single precision pays.
 _WORTH_ROUNDING = 2e9
 # Largest energy of rounding errors of features that are made in single precision, all rows added.
-_NOISE = 1e-3
+_NOISE = 1e-6
 _SINGLE = 6e-8
 
 
@@ -300,7 +300,7 @@ class CentredDesign(Design):
         self, weights: Array, residual: Array, rows: Array | None = None
     ) -> tuple[Array, Array]:
         xp, (n, k) = array_namespace(weights), weights.shape
-        large = n * float(self.n_features) ** 2 >= _WORTH_ROUNDING
+        large = n > 0 and n * float(self.n_features) ** 2 >= _WORTH_ROUNDING
         if self.coarse and large and k == 1 and bool(xp.all(weights >= 0.0)):
             return self._coarse_gram(xp.sqrt(weights), rows), self._pulled(residual, rows)
         if self.kept is not None:

@@ -57,7 +57,7 @@ def _check_array(centres: Any) -> None:
             "centres must be None, an integer >= 1 or an array of rows of two dimensions; got "
             f"{type(centres).__name__} of shape {shape}."
         )
-    stored = values.data if sp.issparse(values) else as_numpy(values)
+    stored: Any = values.data if sp.issparse(values) else as_numpy(values)
     if stored.dtype.kind not in "biuf" or not np.all(np.isfinite(stored)):
         raise ValueError("centres must be finite numbers; NaN, infinity or other values are there.")
 

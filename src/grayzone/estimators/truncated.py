@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from math import isinf
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from grayzone.decision.rules import certain_from
 from grayzone.decision.zones import ceilings_of
-from grayzone.estimators._base import NO_OPTIMUM, SupportVectorClassifier, move_decision
+from grayzone.estimators._base import SupportVectorClassifier, move_decision
 from grayzone.estimators._callbacks import (
-    FIT_DEPTH,
     CallbackSupportMixin,
     Report,
     fit_progress,
@@ -32,6 +29,7 @@ from grayzone.estimators._selection import (
     may_be_unpenalised,
 )
 from grayzone.estimators._tails import TAILS, Tailed
+from grayzone.estimators._told import Told
 from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
@@ -56,15 +54,8 @@ from grayzone.sources.open import open_rows
 
 Array = Any
 
-# Rows whose predictions are compared with what was certified, and by how much they may differ.
-_TRIED, _UNFAITHFUL = 100, 1e-3
 # Relative rounding error of the ends of a zone.
 _ROUNDING = 1e-12
-# What to do where the optimum is a constant.
-CONSTANT_HELP = (
-    "If the threshold is not the one you decide by, say so with costs (costs='balanced' puts it at "
-    "the class prior); else take a wider zone, or the data hold nothing for this decision."
-)
 
 
 class TruncatedLogisticRegression(
@@ -74,6 +65,7 @@ class TruncatedLogisticRegression(
     Tailed,
     Restarting,
     Centred,
+    Told,
     SupportVectorClassifier,
 ):
     r"""Logistic regression fitted for a decision: exact in a gray zone, sparse outside it.
@@ -526,53 +518,6 @@ class TruncatedLogisticRegression(
             return report(None if record.coef is None else attributes, **facts)
 
         return listener
-
-    def _tell_unless_converged(self, solution: Solution) -> None:
-        if solution.fine(self.tol):
-            return
-        if solution.status is Status.NO_OPTIMUM:
-            warnings.warn(NO_OPTIMUM, ConvergenceWarning, stacklevel=FIT_DEPTH)
-            return
-        advice = f"Scale the features, raise max_iter (now {self.max_iter}) or tol, or lower C."
-        if solution.status is Status.ROUNDED:
-            advice = "Scale the features, or lower C or the degree of a polynomial kernel."
-        if solution.status is Status.STOPPED:
-            advice = "Let it go on for a better model."
-        warnings.warn(
-            f"The fit stopped at a relative duality gap of {self.dual_gap_:.2e}, above "
-            f"tol={self.tol:g}: {solution.status.value}. {advice}",
-            ConvergenceWarning,
-            stacklevel=FIT_DEPTH,
-        )
-
-    def _tell_unless_faithful(self, labelled: Labelled, solution: Solution) -> None:
-        """Warn where some rows' predictions are not the scores that were certified."""
-        if labelled.held is None or solution.scores is None or self.kernel == "precomputed":
-            return
-        places = np.unique(np.linspace(0, labelled.held.n_rows - 1, _TRIED, dtype=int))
-        some = moved(places, labelled.like)
-        xp = array_namespace(solution.scores)
-        certified = xp.take(solution.scores, some, axis=0)
-        rows = labelled.held.take(some).X
-        away = xp.abs(self._scores_of(rows) - certified) / (1.0 + xp.abs(certified))
-        if not float(xp.max(away)) <= _UNFAITHFUL:
-            warnings.warn(
-                "Predictions of the training rows are not the scores that the fit has certified: "
-                f"they differ by up to {float(xp.max(away)):.1e}, by rounding errors of large "
-                "values. Scale the features, or lower C or the degree of a polynomial kernel.",
-                ConvergenceWarning,
-                stacklevel=FIT_DEPTH,
-            )
-
-    def _tell_if_constant(self, solution: Solution) -> None:
-        if not solution.constant:
-            return
-        warnings.warn(
-            "The fitted model is a constant: the class priors lie outside the zone, and no "
-            f"function of these features gains more than its penalty. {CONSTANT_HELP}",
-            UserWarning,
-            stacklevel=FIT_DEPTH,
-        )
 
     def _supports_arrays(self) -> bool:
         return self.solver == "auto" and self.penalty == "l2"

@@ -28,6 +28,7 @@ from grayzone.estimators._search import (
 )
 from grayzone.estimators._selection import check_carrier
 from grayzone.estimators._tails import Tailed
+from grayzone.estimators._told import CONSTANT_HELP
 from grayzone.estimators._zone_grid import (
     Fold,
     Grid,
@@ -40,7 +41,7 @@ from grayzone.estimators._zone_grid import (
     scores_of,
     walk_fold,
 )
-from grayzone.estimators.truncated import CONSTANT_HELP, TruncatedLogisticRegression
+from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import HEAVIEST, all_or_nothing
 from grayzone.solvers import Solution

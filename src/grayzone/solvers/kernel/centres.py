@@ -245,7 +245,7 @@ def _unit_values(kernel: Kernel, Z: Array) -> tuple[Array, Array]:
         raise ValueError("The kernel has no positive value at any centre with itself; check it.")
     # of kernels that need not be definite nobody knows the errors: all have one scale
     own = diagonal if kernel.is_definite else 0.0 * diagonal
-    norms = xp.sqrt(xp.where(own > 0.0, own, xp.asarray(largest, device=device(K))))
+    norms = xp.sqrt(xp.where(own > 0.0, own, largest + 0.0 * own))
     return K / norms[:, None] / norms[None, :], norms
 
 

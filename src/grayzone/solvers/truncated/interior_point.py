@@ -33,6 +33,7 @@ _MAX_CORRECTORS = 2
 _PATIENCE = 12  # iterations without progress
 _SHORT = 0.2  # steps shorter than this get nowhere
 _MOST_BENT = 0.1  # more than sigma'' ever is
+_FARTHEST = 1e100  # change of a margin beyond which nothing is different
 _BACK_OFF = 0.99  # share of the way to the boundary that a step may go
 
 
@@ -300,7 +301,8 @@ def _credible(newton: _Newton, d: _Direction, t: float) -> float:
     now = float(xp.max(xp.abs(newton.r_xi) / weight))
     allowed = max(0.2, 1.5 * now)
     # a tangent is off by no more than its share of the largest curvature
-    if now + 0.5 * _MOST_BENT * (t * float(xp.max(xp.abs(d.xi)))) ** 2 <= allowed:
+    far = min(t * float(xp.max(xp.abs(d.xi))), _FARTHEST)
+    if now + 0.5 * _MOST_BENT * far**2 <= allowed:
         return t
 
     def mismatch(t: float) -> float:

@@ -1,12 +1,16 @@
 """Kernels on few centres: exact where all rows are centres, certified and bounded where not."""
 
+import os
 import pickle
 from itertools import pairwise
+
+os.environ["SCIPY_ARRAY_API"] = "1"  # read when SciPy is imported
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import make_moons
 
@@ -57,7 +61,7 @@ def test_all_rows_as_centres_are_the_exact_fit(settings, X, y, weight):
     assert model.centres_.shape[0] + model.n_centres_dropped_ == len(y)
 
 
-def logistic_values(model, X, y, weight):
+def logistic_values(model, X, y, weight, factor=1.0):
     """Primal and dual values of the plain fit, by its function and its slopes alone."""
     K_mm = model._kernel(model.centres_, model.centres_)
     K_nm = model._kernel(X, model.centres_)
@@ -69,6 +73,7 @@ def logistic_values(model, X, y, weight):
     sums = [np.sum((weight * alpha)[sign == s]) for s in (1.0, -1.0)]
     heavy = 1.0 if sums[0] > sums[1] else -1.0
     alpha = np.where(sign == heavy, alpha * min(sums) / max(sums), alpha)
+    alpha = np.maximum(factor * alpha, 1e-300)
     entropy = alpha * np.log(alpha) + (1.0 - alpha) * np.log1p(-alpha)
     beta = weight * alpha * sign
     restricted = np.linalg.lstsq(K_mm, K_nm.T @ beta, rcond=None)[0] @ (K_nm.T @ beta)
@@ -86,7 +91,10 @@ def test_the_gap_and_the_cost_of_the_restriction_are_what_they_say(C):
     primal, restricted, full = logistic_values(model, X, y, weight)
     np.testing.assert_allclose(model.objective_, primal, rtol=1e-10)
     np.testing.assert_allclose(model.dual_gap_, (primal - restricted) / primal, atol=1e-9)
+    factors = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.0)
+    full = max(logistic_values(model, X, y, weight, factor)[2] for factor in factors)
     np.testing.assert_allclose(model.restriction_cost_, (primal - full) / primal, rtol=1e-5)
+    assert model.restriction_cost_ < 1.0
     exact = TruncatedLogisticRegression(**settings).fit(X, y, weight)
     cost = (model.objective_ - exact.objective_) / model.objective_
     assert 1e-6 < cost <= model.restriction_cost_
@@ -106,23 +114,29 @@ def test_the_cost_bounds_and_falls_with_more_centres(zone):
     assert bounds[0] > 10 * bounds[1] > 100 * bounds[2]
 
 
-def test_the_estimated_cost_is_unbiased(monkeypatch):
+def test_what_centres_leave_is_estimated_without_bias(monkeypatch):
     asked = []
-    original = restriction.restriction_cost
+    original = restriction.unexplained
     monkeypatch.setattr(
-        "grayzone.estimators._centred.restriction_cost",
-        lambda *given: asked.append(given) or original(*given),
+        restriction, "unexplained", lambda *given: asked.append(given) or original(*given)
     )
     X, y = moons(300)
-    model = TruncatedLogisticRegression(kernel="rbf", gamma=1.0, zone=None, centres=8)
-    bound = model.fit(X, y).restriction_cost_
+    model = TruncatedLogisticRegression(kernel="rbf", gamma=1.0, zone=None, centres=8).fit(X, y)
+    assert model.restriction_cost_is_bound_
+    rows, spec, duals, pull, _ = asked[0]
+    truth, exact = original(rows, spec, duals, pull)
+    assert exact
+    beta = (rows.weight[:, None] * duals)[:, 0]
+    features = spec.features.features(X)
+    by_hand = beta @ (model._kernel(X, X) - features @ features.T) @ beta
+    np.testing.assert_allclose(truth, by_hand, rtol=1e-8)
     monkeypatch.setattr(restriction, "MOST_VALUES", 300 * 30)
-    found = [original(*asked[0], seed=seed) for seed in range(200)]
-    assert not any(estimate.is_bound for estimate in found)
-    costs = [estimate.cost for estimate in found]
-    error = np.std(costs) / np.sqrt(len(costs))
-    assert error < 0.1 * bound
-    assert abs(np.mean(costs) - bound) < 4.0 * error
+    found = [original(rows, spec, duals, pull, seed) for seed in range(200)]
+    assert not any(exact for _, exact in found)
+    left = [value for value, _ in found]
+    error = np.std(left) / np.sqrt(len(left))
+    assert error < 0.1 * truth
+    assert abs(np.mean(left) - truth) < 4.0 * error
 
 
 def test_centres_that_are_there_twice_are_left_out():
@@ -379,3 +393,54 @@ def test_a_model_without_centres_has_none():
     X, y = moons(40)
     with pytest.raises(AttributeError, match="with the parameter centres"):
         _ = TruncatedLogisticRegression(kernel="rbf").fit(X, y).centres_
+
+
+# ----------------------------------------------------------------------------------------------
+# Devices and blocks, of more rows than are treated at once
+# ----------------------------------------------------------------------------------------------
+
+
+def many(n=4500):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    score = 2.0 * np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2]
+    return X, (rng.random(n) < expit(score)).astype(int)
+
+
+@pytest.mark.parametrize("zone", [None, 1.0])
+def test_many_rows_on_a_device(zone, monkeypatch):
+    torch = pytest.importorskip("torch")
+    X, y = many()
+    model = TruncatedLogisticRegression(
+        C=10.0, zone=zone, kernel="rbf", gamma=0.5, centres=40, random_state=0, tol=1e-9
+    )
+    here = clone(model).fit(X, y)
+    monkeypatch.setattr("grayzone.numerics.centred_design._WORTH_ROUNDING", 1e6)
+    for cache in (1000, 1.0, 1e-6):  # features are kept in double, in single precision, not at all
+        with config_context(array_api_dispatch=True):
+            there = clone(model).set_params(cache_size=cache)
+            there.fit(torch.asarray(X), torch.asarray(y))
+        assert there.dual_gap_ <= 1e-9
+        np.testing.assert_allclose(there.objective_, here.objective_, rtol=2e-9)
+        np.testing.assert_array_equal(there.centre_indices_, here.centre_indices_)
+        np.testing.assert_allclose(there.restriction_cost_, here.restriction_cost_, rtol=1e-3)
+
+
+@pytest.mark.parametrize("zone", [None, 1.0])
+def test_many_rows_in_blocks(zone, monkeypatch):
+    X, y = many()
+    model = TruncatedLogisticRegression(
+        C=10.0, zone=zone, kernel="rbf", gamma=0.5, centres=40, random_state=0, tol=1e-9
+    )
+    here = clone(model).fit(X, y)
+    monkeypatch.setattr("grayzone.solvers.truncated.streamed.MOST_HELD", 1000)
+
+    def batches():
+        for a in range(0, len(y), 1700):
+            yield X[a : a + 1700], y[a : a + 1700]
+
+    there = model.fit(from_batches(batches))
+    assert there.dual_gap_ <= 1e-9
+    np.testing.assert_allclose(there.objective_, here.objective_, rtol=2e-9)
+    np.testing.assert_allclose(there.tail_slopes_, here.tail_slopes_, rtol=1e-3)
+    assert not hasattr(there, "partition_")

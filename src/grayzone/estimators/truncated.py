@@ -237,8 +237,9 @@ class TruncatedLogisticRegression(
         With ``centres``, how much lower the objective of a function of *all* rows might be, at
         most, as a share of ``objective_``: from the value that the multipliers found have in the
         dual of that fit. A bound where ``restriction_cost_is_bound_``; where more than 8,192 rows
-        have a multiplier an unbiased estimate of that bound, from the kernel values of some rows
-        with all. For rows in one place and the truncated loss.
+        have a multiplier an estimate of that bound, from the kernel values of some rows with all.
+        Near 1 it says nothing: the centres are too few to tell. For rows in one place and the
+        truncated loss.
     restriction_cost_is_bound_ : bool
         Whether it is the bound itself.
     n_iter_ : int

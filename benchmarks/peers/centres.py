@@ -252,7 +252,12 @@ def _room(X: Array) -> float:
         import cupy
 
         return 0.5 * cupy.cuda.runtime.memGetInfo()[0] / 2**20
-    return 4_500.0
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(line.split()[1] for line in lines if line.startswith("MemAvailable"))
+        return 0.5 * float(free) / 1024
+    except (OSError, StopIteration):
+        return 4_500.0
 
 
 def told(model: Any) -> Record:

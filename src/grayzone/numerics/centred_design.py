@@ -172,6 +172,8 @@ class CentredDesign(Design):
         Whether large Gram matrices may be in single precision.
     """
 
+    exact_is_dear = True
+
     def __init__(
         self,
         X: Array,

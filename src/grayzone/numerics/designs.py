@@ -52,6 +52,8 @@ class Design(ABC):
 
     # whether Gram matrices of its coefficients can be had
     forms_gram = True
+    # whether exact Gram matrices of some rows cost more than coarse ones of all
+    exact_is_dear = False
 
     def __init__(self, X: Array, fit_intercept: bool) -> None:
         self.X = X

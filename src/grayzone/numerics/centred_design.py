@@ -381,8 +381,8 @@ class CentredDesign(Design):
 
     def take(self, rows: Array) -> Design:
         """Design of these rows, whose Gram matrices are exact: they are asked for one by one."""
-        known = self._last
-        if known is not None and known[0].shape == rows.shape and bool((known[0] == rows).all()):
+        known, xp = self._last, array_namespace(rows)
+        if known is not None and known[0].shape == rows.shape and bool(xp.all(known[0] == rows)):
             return known[1]
         design = self.part(rows).precisely(coarse=False)
         if isinstance(design, CentredDesign) and design.kept is not None:

@@ -155,7 +155,8 @@ def check_possible(labelled: Labelled, kernel: Any, solver: str) -> None:
     if kernel is not None and labelled.held is None:
         raise ValueError(
             f"kernel={kernel!r} needs all rows at once; blocks are for the linear "
-            "kernel. ImportVectorMachine fits kernels to blocks."
+            "kernel, and for others where few rows span the function: give centres, or take "
+            "ImportVectorMachine."
         )
 
 

@@ -239,7 +239,14 @@ def on_centres(options: argparse.Namespace, m: int, C: float, zone: str, X: Arra
         random_state=0,
     )
     with dispatched(X):
-        return timed(X, lambda: model.fit(X, y), options.repeats)
+        try:
+            return timed(X, lambda: model.fit(X, y), options.repeats)
+        except Exception as error:
+            if "memory" not in str(error).lower():
+                raise
+            say(part="note", m=m, said=f"{type(error).__name__}: features are no longer kept")
+        _released()
+        return timed(X, lambda: model.set_params(cache_size=1000.0).fit(X, y), options.repeats)
 
 
 def _room(X: Array) -> float:

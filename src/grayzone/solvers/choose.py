@@ -106,8 +106,7 @@ def minimise(
         The best certified point. What belongs to rows is there where they are in one place.
     """
     check_possible(labelled, None if spec.kernel is None else spec.kernel.name, solver)
-    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "start": start}
-    options["callback"] = callback
+    options: dict[str, Any] = dict(tol=tol, max_iter=max_iter, start=start, callback=callback)
     if spec.l1_ratio > 0.0:
         return minimise_sparse(labelled, spec, **options)
     rows = at_hand(labelled)
@@ -124,8 +123,8 @@ def minimise(
         problem = spec.problem(rows.held)
         solution = _minimise_on_device(rows, problem, spec, **options)
     left = max_iter - solution.n_iter
-    if spec.features is not None and spec.coarse and not _ended(solution, tol) and left > 0:
-        # a rounded Hessian leads nowhere any more
+    coarse = spec.features is not None and spec.coarse
+    if coarse and left > 0 and not _ended(solution, tol):  # rounded Hessians lead no further
         again = {**options, "start": solution.coef, "max_iter": left}
         exact = minimise(rows, spec.exactly, solver=solver, seed=seed, **again)
         return replace(exact, n_iter=solution.n_iter + exact.n_iter)

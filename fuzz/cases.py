@@ -79,6 +79,8 @@ _TRUNCATED: dict[str, Drawn] = {
     "tails": _one_of("calibrated", "as-fitted"),
     "class_weight": _CLASS_WEIGHT,
     "loss": _one_of("truncated", "ramp"),
+    "centres": _one_of(1, 5, 20, 60, 0),
+    "centre_selection": _one_of("random", "leverage", "import"),
     "penalty": _one_of("l1", "elasticnet", "l2"),
     "l1_ratio": _one_of(0.5, 0.05, 0.9, 1.0),
     "cache_size": _one_of(1000, 1e-3),
@@ -258,7 +260,8 @@ _LIMITS = ("max_fpr", "min_recall", "min_precision")
 _CLASHES = (
     *({limit, other} for limit in _LIMITS for other in ("costs", "reject_cost")),
     {"required_bound", "costs"},
-    *({"penalty", other} for other in ("loss", "solver", "cache_size")),
+    *({"penalty", other} for other in ("loss", "solver", "cache_size", "centres")),
+    {"centres", "solver"},
 )
 
 # Those that take costs of each row in fit, or in predict alone.
@@ -306,7 +309,10 @@ def _parameters(draw: Any, estimator: str) -> dict[str, Any]:
     limited = estimator == "TightBoundLogisticRegression" and len({*_LIMITS} & {*names}) > 1
     if limited and not draw(_SELDOM):  # a statement about new rows takes more rows than there are
         parameters |= {"confidence": None, "fit_intercept": True}
-    return {**(_kernel(draw) if estimator in _WITH_KERNEL else {}), **parameters}
+    kernel = _kernel(draw) if estimator in _WITH_KERNEL else {}
+    if kernel.get("kernel") in ("linear", "precomputed") and not draw(_SELDOM):
+        parameters.pop("centres", None)  # which are for kernels that are computed
+    return {**kernel, **parameters}
 
 
 # ------------------------------------------------------------------------------------------

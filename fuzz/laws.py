@@ -243,7 +243,8 @@ def _no_worse(trial: Trial) -> None:
         reached = criterion.loss(scores) + 0.5 * (1.0 - share) * max(square, 0.0) / criterion.C
         reached += share * _size(model) / criterion.C if share else 0.0
         starts = {"a constant": criterion.constant(model.fit_intercept)}
-        if case["estimator"].startswith("Truncated") and model.kernel != "linear" and not share:
+        every = case["estimator"].startswith("Truncated") and model.centres is None
+        if every and model.kernel != "linear" and not share:
             K = kernel_matrix(model, X, trial.rows.weight)
             if not is_definite(K):
                 return  # there is no minimum
@@ -266,8 +267,11 @@ def _square(model: Any, scores: Array) -> float:
     """Return the squared norm of the fitted function."""
     if "coef_" in vars(model):
         return float(np.sum(taken(model.coef_).astype(np.float64) ** 2))
-    if getattr(model, "move_points", False):  # points are no rows
-        centres, a = taken(model.import_vectors_).astype(np.float64), taken(model.dual_coef_)
+    few = getattr(model, "centres", None) is not None
+    if few or getattr(model, "move_points", False):  # points that need not be rows
+        points = model.centres_ if few else model.import_vectors_
+        points = points.toarray() if hasattr(points, "toarray") else points
+        centres, a = taken(points).astype(np.float64), taken(model.dual_coef_)
         return float(np.sum((a @ model._kernel(centres, centres)) * a))
     places = taken(model.support_ if hasattr(model, "support_") else model.import_points_)
     values = scores.reshape(len(scores), -1)[places] - taken(model.intercept_)

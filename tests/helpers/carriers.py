@@ -100,12 +100,25 @@ ESTIMATORS = {
     "ramp": Case(_Truncated(loss="ramp")),
     "kernel": Case(_Truncated(kernel="rbf")),
     "three classes": Case(_Truncated(), 3),
+    "centres": Case(_Truncated(kernel="rbf", centres=25, random_state=0)),
+    "centres, three classes": Case(_Truncated(kernel="rbf", centres=25, random_state=0), 3),
     "few features": Case(TruncatedLogisticRegression(penalty="l1", tol=1e-12)),
     "few rows": Case(TruncatedLogisticRegression(penalty="l1", kernel="rbf", tol=1e-12)),
     "search": Case(TruncatedLogisticRegressionCV(Cs=[0.1, 1.0], zones=(0.5, 1.0), cv=2, tol=1e-14)),
     "search, its threshold moved": Case(
         TruncatedLogisticRegressionCV(
             Cs=[0.1, 1.0], zones=(1.0,), cv=2, tol=1e-14, tune_threshold=True
+        )
+    ),
+    "search on centres": Case(
+        TruncatedLogisticRegressionCV(
+            Cs=[0.1, 1.0],
+            zones=(1.0,),
+            cv=2,
+            tol=1e-14,
+            kernel="rbf",
+            centres=25,
+            random_state=0,
         )
     ),
     "import points": Case(_Points()),
@@ -437,6 +450,7 @@ _AT_ONCE = (
     "few rows",
     "search",
     "search, its threshold moved",
+    "search on centres",
     "bound search",
     "bound search, undecided",
     "minimax",
@@ -495,6 +509,13 @@ _OF_ROWS = frozenset({"support_", "support_vectors_", "dual_coef_", "partition_"
 ABSENT = {
     (estimator, carrier): _OF_ROWS
     for estimator in ("linear", "plain", "ramp", "three classes")
+    for carrier in STREAMED
+}
+ABSENT |= {
+    (estimator, carrier): frozenset(
+        {"partition_", "restriction_cost_", "restriction_cost_is_bound_"}
+    )
+    for estimator in ("centres", "centres, three classes")
     for carrier in STREAMED
 }
 

@@ -30,6 +30,7 @@ TWO = {
     "linear, ramp": gz.TruncatedLogisticRegression(loss="ramp"),
     "linear, search": gz.TruncatedLogisticRegressionCV(Cs=(0.1, 1.0), cv=3),
     "rbf": gz.TruncatedLogisticRegression(kernel="rbf", C=10.0),
+    "centres": gz.TruncatedLogisticRegression(kernel="rbf", centres=12, random_state=0),
     "poly": gz.TruncatedLogisticRegression(kernel="poly", degree=2, coef0=1.0),
     "sigmoid": gz.TruncatedLogisticRegression(kernel="sigmoid", gamma=1e-3),
     "laplacian": gz.TruncatedLogisticRegression(kernel="laplacian"),
@@ -79,6 +80,7 @@ SEVERAL = {
     "intervals of classes": gz.TruncatedLogisticRegression(zone={0: (0.1, 0.6)}),
     "linear": gz.TruncatedLogisticRegression(),
     "linear, undecided": gz.TruncatedLogisticRegression(reject_cost=0.1),
+    "centres": gz.TruncatedLogisticRegression(kernel="laplacian", centres=12, random_state=0),
     "rbf": gz.TruncatedLogisticRegression(
         kernel="rbf", costs=np.array([[0, 1, 2], [3, 0, 1], [1, 5, 0]])
     ),

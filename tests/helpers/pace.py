@@ -419,6 +419,10 @@ HEAVY = {
         test_names_of_classes_and_balanced_costs test_probabilities_do_not_change
         test_the_gate_compares_moved_thresholds
     """,
+    "tests/estimators/test_centres.py": """
+        test_features_are_made_once_a_fold test_many_rows_in_blocks test_many_rows_on_a_device
+        test_what_centres_leave_is_estimated_without_bias
+    """,
     "tests/estimators/test_truncated_cv.py": """
         test_a_kernel_may_come_after_another test_a_precomputed_kernel
         test_a_start_that_leads_nowhere_is_given_up

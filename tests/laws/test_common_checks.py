@@ -39,6 +39,8 @@ ESTIMATORS = [
     TruncatedLogisticRegression(kernel="rbf"),
     TruncatedLogisticRegression(kernel="rbf", zone=None, fit_intercept=False, warm_start=True),
     TruncatedLogisticRegression(kernel="poly"),
+    # as many as the checks have rows where these are weighted, removed or repeated
+    TruncatedLogisticRegression(kernel="rbf", centres=40, random_state=0),
     TruncatedLogisticRegression(penalty="l1"),
     TruncatedLogisticRegression(penalty="elasticnet", kernel="rbf", zone=None),
     TruncatedLogisticRegressionCV(Cs=2, cv=2, zones=(1.0,)),

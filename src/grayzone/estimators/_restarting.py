@@ -47,6 +47,8 @@ class Restarting:
             slopes, K = getattr(self, "coef_", np.empty((0, 0))), len(labelled.classes)
             shape = 1 if K == 2 else K, labelled.n_features
             return slopes if tuple(slopes.shape) == shape else None
+        if getattr(self, "centres", None) is not None:  # coefficients are those of other features
+            return None
         rows = labelled.held
         # on a device fits with a kernel start anew
         if rows is None or not is_numpy_array(rows.weight) or "dual_coef_" not in vars(self):

@@ -191,6 +191,7 @@ def plain_fits(
     known: list[Known] = [{} for _ in folds]
     model = grid.model(0, 0)
     kernels = data.elsewhere and model.kernel != "linear" and model.loss == "truncated"
+    kernels = kernels and model.centres is None
     zones = [zone for zone in range(len(grid.zones)) if grid.is_plain(zone, whole)]
     if not (kernels and zones and len(whole.classes) == 2):
         return known

@@ -166,6 +166,7 @@ def _describe(model: Any, facts: Facts) -> None:
         facts.lines.append(("Thresholds of the range of costs", band))
     for name, text in (
         ("import_points_", "Import points"),
+        ("centre_indices_", "Centres"),
         ("support_", "Support vectors"),
         ("bases_", "Basis functions"),
     ):

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from math import isinf
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from grayzone.decision.rules import certain_from
 from grayzone.decision.zones import ceilings_of
-from grayzone.estimators._base import NO_OPTIMUM, SupportVectorClassifier, move_decision
+from grayzone.estimators._base import SupportVectorClassifier, move_decision
 from grayzone.estimators._callbacks import (
-    FIT_DEPTH,
     CallbackSupportMixin,
     Report,
     fit_progress,
     with_callbacks,
 )
+from grayzone.estimators._centred import Centred, check_centres
 from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._restarting import Restarting
 from grayzone.estimators._selection import (
@@ -32,6 +30,7 @@ from grayzone.estimators._selection import (
     may_be_unpenalised,
 )
 from grayzone.estimators._tails import TAILS, Tailed
+from grayzone.estimators._told import Told
 from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
@@ -44,7 +43,6 @@ from grayzone.numerics.checks import (
 )
 from grayzone.numerics.kernels import NAMES
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.pitfalls import Pitfall
 from grayzone.solvers import Record, Solution, Status, TruncatedSpec, minimise
 from grayzone.solvers.choose import check_possible
 from grayzone.solvers.kernel.choose import kernel_for
@@ -57,19 +55,19 @@ from grayzone.sources.open import open_rows
 
 Array = Any
 
-# Rows whose predictions are compared with what was certified, and by how much they may differ.
-_TRIED, _UNFAITHFUL = 100, 1e-3
 # Relative rounding error of the ends of a zone.
 _ROUNDING = 1e-12
-# What to do where the optimum is a constant.
-CONSTANT_HELP = (
-    "If the threshold is not the one you decide by, say so with costs (costs='balanced' puts it at "
-    "the class prior); else take a wider zone, or the data hold nothing for this decision."
-)
 
 
 class TruncatedLogisticRegression(
-    CallbackSupportMixin, MayStayUndecided, Zoned, Tailed, Restarting, SupportVectorClassifier
+    CallbackSupportMixin,
+    MayStayUndecided,
+    Zoned,
+    Tailed,
+    Restarting,
+    Centred,
+    Told,
+    SupportVectorClassifier,
 ):
     r"""Logistic regression fitted for a decision: exact in a gray zone, sparse outside it.
 
@@ -138,6 +136,17 @@ class TruncatedLogisticRegression(
         Degree of the polynomial kernel.
     coef0 : float, default=0.0
         Independent term of the polynomial and sigmoid kernels.
+    centres : None, int or array of shape (m, n_features), default=None
+        Rows that may span f, for kernels and more rows than the kernel values of all pairs of them
+        allow for: :math:`f = \sum_j a_j k(z_j, \cdot)` over m centres z. None is every row,
+        the exact fit; an int m is so many training rows (all of them where there are no more), an
+        array the centres themselves. A fit takes n m^2 multiplications and, beyond ``cache_size``,
+        no more memory than m^2. What is certified is then the fit among these functions;
+        ``restriction_cost_`` says how much the other rows might have added.
+    centre_selection : {"random", "leverage", "import"}, default="random"
+        How training rows become centres: at random, evenly over the rows of each class; at random
+        by their approximate ridge leverage scores, of ten times as many rows; one after the other
+        the row that those before explain least, of twice as many.
     loss : {"truncated", "ramp"}, default="truncated"
         "ramp" also saturates the other side (§3.3 of [1]_): rows beyond the far end of the zone are
         given up. Not convex: started from the convex fit, a local optimum.
@@ -216,6 +225,23 @@ class TruncatedLogisticRegression(
         Certificate: (P - D) / P at ``coef_`` (with other kernels than the linear one, at the
         function that ``dual_coef_`` spans) and ``dual_coef_``. With ``loss="ramp"``, that
         of the convex problem on the rows not given up.
+    centres_ : {array, sparse array} of shape (n_centres, n_features)
+        With ``centres``, the rows that span the function; ``dual_coef_`` has their coefficients,
+        ``support_vectors_`` is the same, and ``support_`` is not there. Centres that the others
+        span already, as of rows that are there twice, are left out.
+    centre_indices_ : ndarray of shape (n_centres,)
+        Numbers of the centres among the training rows, unless they were given.
+    n_centres_dropped_ : int
+        How many were left out.
+    restriction_cost_ : float
+        With ``centres``, how much lower the objective of a function of *all* rows might be, at
+        most, as a share of ``objective_``: from the value that the multipliers found have in the
+        dual of that fit. A bound where ``restriction_cost_is_bound_``; where more than 8,192 rows
+        have a multiplier an estimate of that bound, from the kernel values of some rows with all.
+        Near 1 it says nothing: the centres are too few to tell. For rows in one place and the
+        truncated loss.
+    restriction_cost_is_bound_ : bool
+        Whether it is the bound itself.
     n_iter_ : int
         Iterations of the solver.
     n_features_in_ : int
@@ -253,6 +279,14 @@ class TruncatedLogisticRegression(
     >>> clf = TruncatedLogisticRegression(C=0.1, penalty="l1").fit(scale(X), y)
     >>> int((clf.coef_ != 0).sum()) < 15, clf.dual_gap_ < 1e-6
     (True, True)
+
+    A kernel on a few rows, the fit certified among the functions that they span, and what the other
+    rows could have added bounded:
+
+    >>> clf = TruncatedLogisticRegression(kernel="rbf", centres=100, random_state=0)
+    >>> clf = clf.fit(scale(X), y)
+    >>> clf.centres_.shape, clf.dual_gap_ < 1e-6, clf.restriction_cost_ < 0.05
+    ((100, 30), True, True)
     """
 
     def __init__(
@@ -268,6 +302,8 @@ class TruncatedLogisticRegression(
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        centres: Any = None,
+        centre_selection: str = "random",
         loss: str = "truncated",
         penalty: str = "l2",
         l1_ratio: float = 0.5,
@@ -290,6 +326,8 @@ class TruncatedLogisticRegression(
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.centres = centres
+        self.centre_selection = centre_selection
         self.loss = loss
         self.penalty = penalty
         self.l1_ratio = l1_ratio
@@ -397,6 +435,7 @@ class TruncatedLogisticRegression(
         held = labelled.held is not None
         self._expose(kept if held and ceilings is not None else labelled, spec, solution)
         self.tail_slopes_ = moved(slopes, labelled.like)
+        self._bound_restriction(labelled, spec, solution, several_fits or ceilings is not None)
         return solution
 
     def _fit_tails(self, labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> Array:
@@ -434,6 +473,7 @@ class TruncatedLogisticRegression(
         check_choice("loss", self.loss, ("truncated", "ramp"))
         check_choice("solver", self.solver, ("auto", "active-set", "primal"))
         check_selection(self)
+        check_centres(self)
 
     def _saturation(self) -> tuple[Array, Array | None]:
         """Floors F of each class, and ceilings G for the ramp."""
@@ -450,15 +490,23 @@ class TruncatedLogisticRegression(
 
     def _specify(self, labelled: Labelled, floors: Array, several_fits: bool) -> TruncatedSpec:
         kernel, cache = None, self.cache_size * 2**20
-        check_possible(labelled, None if self.kernel == "linear" else self.kernel, self.solver)
-        if self.kernel != "linear":
+        exact = self.kernel != "linear" and self.centres is None
+        check_possible(labelled, self.kernel if exact else None, self.solver)
+        if exact:
             assert labelled.held is not None
             kernel = labelled.held.state("kernel", None, lambda: kernel_for(self, labelled))
         penalty, by_rows = 1.0 / self.C, labelled.by_rows
-        ratio = l1_share(self)
-        return TruncatedSpec(
-            floors, penalty, self.fit_intercept, kernel, cache, several_fits, by_rows, ratio
+        spec = TruncatedSpec(
+            floors,
+            penalty,
+            self.fit_intercept,
+            kernel,
+            cache,
+            several_fits,
+            by_rows,
+            l1_share(self),
         )
+        return spec if self.centres is None else self._on_centres(labelled, spec)
 
     def _listener(
         self, labelled: Labelled, spec: TruncatedSpec, report: Report | None
@@ -477,55 +525,6 @@ class TruncatedLogisticRegression(
             return report(None if record.coef is None else attributes, **facts)
 
         return listener
-
-    def _tell_unless_converged(self, solution: Solution) -> None:
-        if solution.fine(self.tol):
-            return
-        if solution.status is Status.NO_OPTIMUM:
-            warnings.warn(NO_OPTIMUM, ConvergenceWarning, stacklevel=FIT_DEPTH)
-            return
-        advice = f"Scale the features, raise max_iter (now {self.max_iter}) or tol, or lower C."
-        if solution.status is Status.ROUNDED:
-            advice = "Scale the features, or lower C or the degree of a polynomial kernel."
-        if solution.status is Status.STOPPED:
-            advice = "Let it go on for a better model."
-        warnings.warn(
-            f"The fit stopped at a relative duality gap of {self.dual_gap_:.2e}, above "
-            f"tol={self.tol:g}: {solution.status.value}. {advice} {Pitfall.NOT_CONVERGED}",
-            ConvergenceWarning,
-            stacklevel=FIT_DEPTH,
-        )
-
-    def _tell_unless_faithful(self, labelled: Labelled, solution: Solution) -> None:
-        """Warn where some rows' predictions are not the scores that were certified."""
-        if labelled.held is None or solution.scores is None or self.kernel == "precomputed":
-            return
-        places = np.unique(np.linspace(0, labelled.held.n_rows - 1, _TRIED, dtype=int))
-        some = moved(places, labelled.like)
-        xp = array_namespace(solution.scores)
-        certified = xp.take(solution.scores, some, axis=0)
-        rows = labelled.held.take(some).X
-        away = xp.abs(self._scores_of(rows) - certified) / (1.0 + xp.abs(certified))
-        if not float(xp.max(away)) <= _UNFAITHFUL:
-            warnings.warn(
-                "Predictions of the training rows are not the scores that the fit has certified: "
-                f"they differ by up to {float(xp.max(away)):.1e}, by rounding errors of large "
-                "values. Scale the features, or lower C or the degree of a polynomial kernel. "
-                f"{Pitfall.UNSCALED}",
-                ConvergenceWarning,
-                stacklevel=FIT_DEPTH,
-            )
-
-    def _tell_if_constant(self, solution: Solution) -> None:
-        if not solution.constant:
-            return
-        warnings.warn(
-            "The fitted model is a constant: the class priors lie outside the zone, and no "
-            f"function of these features gains more than its penalty. {CONSTANT_HELP} "
-            f"{Pitfall.CONSTANT}",
-            UserWarning,
-            stacklevel=FIT_DEPTH,
-        )
 
     def _supports_arrays(self) -> bool:
         return self.solver == "auto" and self.penalty == "l2"
@@ -550,14 +549,18 @@ class TruncatedLogisticRegression(
         active = xp.any(duals != 0.0, axis=1)
         hinge = solution.multipliers <= spec.slopes_at_floors(rows)
         partition = xp.astype(active, xp.float64) + xp.astype(active & ~hinge, xp.float64)
-        if spec.kernel is None:
+        if spec.features is None and spec.kernel is None:
             coef = -(rows.weight[:, None] * duals).T / spec.penalty
-        else:  # the model may be spanned by others, and with an l1 penalty is by few
+        elif (
+            spec.kernel is not None
+        ):  # the model may be spanned by others, and with an l1 penalty is by few
             spans = xp.any(coef[:, : rows.n_rows] != 0.0, axis=0)
             active = spans if spec.l1_ratio else active | spans
         numbers, places = rows.places(), xp.nonzero(active)[0]
         every = scattered(partition[:, None], numbers, int(labelled.source.like().shape[0]))
         self.partition_ = xp.astype(every[:, 0], xp.int8)
+        if spec.features is not None:  # the model is spanned by the centres
+            return
         self.support_ = xp.take(numbers, places)
         self.dual_coef_ = xp.take(coef, places, axis=1)
 
@@ -570,9 +573,11 @@ class TruncatedLogisticRegression(
         self.intercept_ = xp.zeros_like(coef[:, 0])
         if spec.fit_intercept:
             self.intercept_ = xp.asarray(coef[:, d], copy=True)
-        if spec.kernel is None:
+        if spec.features is not None:
+            self._expose_centres(spec.features, coef[:, :d])
+        elif spec.kernel is None:
             self.coef_ = xp.asarray(coef[:, :d], copy=True)
-        if labelled.held is not None:
+        if labelled.held is not None and spec.features is None:
             self._keep_vectors(labelled.source.like(), spec.kernel)
         move_decision(self, labelled.like)
 

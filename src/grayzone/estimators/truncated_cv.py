@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from grayzone.estimators._base import SupportVectorClassifier
 from grayzone.estimators._callbacks import FIT_DEPTH, CallbackSupportMixin, with_callbacks
+from grayzone.estimators._centred import Centred
 from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._gate import Yardstick, least, of_all_rows
 from grayzone.estimators._moved_cut import ANYWHERE, Deciding, Range, check_tuning, range_of
@@ -28,6 +29,7 @@ from grayzone.estimators._search import (
 )
 from grayzone.estimators._selection import check_carrier
 from grayzone.estimators._tails import Tailed
+from grayzone.estimators._told import CONSTANT_HELP
 from grayzone.estimators._zone_grid import (
     Fold,
     Grid,
@@ -40,7 +42,7 @@ from grayzone.estimators._zone_grid import (
     scores_of,
     walk_fold,
 )
-from grayzone.estimators.truncated import CONSTANT_HELP, TruncatedLogisticRegression
+from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import HEAVIEST, all_or_nothing
 from grayzone.numerics.pitfalls import Pitfall
@@ -58,7 +60,7 @@ _ERRORS = 1.5
 
 
 class TruncatedLogisticRegressionCV(
-    Searched, CallbackSupportMixin, Tailed, SupportVectorClassifier
+    Searched, CallbackSupportMixin, Tailed, Centred, SupportVectorClassifier
 ):
     r"""Truncated logistic regression with C and a zone, used where it pays, by cross-validation.
 
@@ -127,6 +129,12 @@ class TruncatedLogisticRegressionCV(
         Degree of the polynomial kernel.
     coef0 : float, default=0.0
         Independent term of the polynomial and sigmoid kernels.
+    centres : None, int or array of shape (m, n_features), default=None
+        Rows that may span the function of a kernel, as in :class:`TruncatedLogisticRegression`:
+        None is every row. In each fold so many training rows are chosen, and the features that they
+        make of the others, once for all values of C and once for all zones.
+    centre_selection : {"random", "leverage", "import"}, default="random"
+        How training rows become centres.
     loss : {"truncated", "ramp"}, default="truncated"
         "ramp" also saturates the other side.
     penalty : {"l2", "l1", "elasticnet"}, default="l2"
@@ -210,6 +218,16 @@ class TruncatedLogisticRegressionCV(
         Criterion (8), summed and weighted.
     dual_gap_ : float
         Relative duality gap.
+    centres_ : {array, sparse array} of shape (n_centres, n_features)
+        With ``centres``, the rows that span the function.
+    centre_indices_ : ndarray of shape (n_centres,)
+        Their numbers among the training rows, unless they were given.
+    n_centres_dropped_ : int
+        How many were left out, which the others span already.
+    restriction_cost_ : float
+        With ``centres``, how much lower the objective of a function of all rows might be, at most.
+    restriction_cost_is_bound_ : bool
+        Whether it is a bound, not an estimate of one.
     n_features_in_ : int
         Features seen in fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -256,6 +274,8 @@ class TruncatedLogisticRegressionCV(
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        centres: Any = None,
+        centre_selection: str = "random",
         loss: str = "truncated",
         penalty: str = "l2",
         l1_ratio: float = 0.5,
@@ -282,6 +302,8 @@ class TruncatedLogisticRegressionCV(
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.centres = centres
+        self.centre_selection = centre_selection
         self.loss = loss
         self.penalty = penalty
         self.l1_ratio = l1_ratio

@@ -75,6 +75,8 @@ class Design(ABC):
 
     # whether Gram matrices of its coefficients can be had
     forms_gram = True
+    # whether exact Gram matrices of some rows cost more than coarse ones of all
+    exact_is_dear = False
 
     def __init__(self, X: Array, fit_intercept: bool) -> None:
         self.X = X
@@ -137,6 +139,10 @@ class Design(ABC):
     @abstractmethod
     def take(self, rows: Array) -> Design:
         """Design of these rows."""
+
+    def part(self, rows: Array) -> Design:
+        """Design of rows that stand for all: as exact as this one, where that is not exact."""
+        return self.take(rows)
 
     @abstractmethod
     def inner(self, rows: Array, others: Array) -> Array:

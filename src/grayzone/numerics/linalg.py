@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device, is_numpy_array, is_torch_array
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from grayzone.numerics.namespace import array_namespace
 
 Array = Any
+
+# Size from which on the inverse of a factor costs more than the solves that it saves.
+_LARGE = 512
 
 
 def factorise(H: Array) -> Callable[[Array], Array]:
@@ -28,14 +31,27 @@ def factorise(H: Array) -> Callable[[Array], Array]:
     # a direction without curvature (an intercept that no active row holds) gets a trace of it
     least = 1e-18 * largest
     scale = 1.0 / xp.sqrt(xp.where(diagonal > least, diagonal, least))
-    scaled = H * scale[:, None] * scale[None, :]
+    scaled = H * scale[:, None]
+    scaled *= scale[None, :]
     ridge = 1e-15
     while ridge < 1.0:
-        inner = _cholesky(scaled + ridge * xp.eye(H.shape[0], dtype=H.dtype, device=device(H)))
+        inner = _cholesky(with_diagonal(scaled, ridge + 0.0 * scale))
         if inner is not None:
             return _scaled(inner, scale)
         ridge *= 100.0
     raise FloatingPointError("the Hessian is not positive definite, or not finite")
+
+
+def with_diagonal(H: Array, values: Array) -> Array:
+    """Return H with values added to its diagonal, and no other matrix of its size beside it."""
+    xp, n = array_namespace(H), H.shape[0]
+    if n <= _LARGE:
+        return H + xp.eye(n, dtype=H.dtype, device=device(H)) * values[:, None]
+    out = xp.asarray(H, copy=True)
+    for a in range(0, n, _LARGE):
+        b = min(n, a + _LARGE)
+        out[a:b, a:b] += xp.eye(b - a, dtype=H.dtype, device=device(H)) * values[a:b, None]
+    return out
 
 
 def _scaled(inner: Callable[[Array], Array], scale: Array) -> Callable[[Array], Array]:
@@ -66,6 +82,12 @@ def _cholesky(H: Array) -> Callable[[Array], Array] | None:
         lower = lower_factor(H)
     except FloatingPointError:
         return None
+    if H.shape[0] > _LARGE and is_torch_array(H):
+        import torch
+
+        return lambda r: torch.cholesky_solve(xp.reshape(r, (r.shape[0], -1)), lower).reshape(
+            r.shape
+        )
     inverse = xp.linalg.solve(lower, xp.eye(H.shape[0], dtype=H.dtype, device=device(H)))
     return lambda r: xp.matmul(inverse.T, xp.matmul(inverse, r))
 

@@ -9,6 +9,7 @@ the same, with a kernel                   :class:`BlockDescent` for two classes;
 rows on a device, linear; streams         :class:`Streamed`; streams that fit in memory are brought
                                           there instead
 rows on a device, with a kernel           :class:`KernelNewton` for two classes, else features
+rows as features of few centres           as linear functions; large Hessians are rounded at first
 ``solver="active-set"`` or ``"primal"``   these, for rows in NumPy's memory
 a penalty that is in part an l1 norm      :class:`WorkingSet`, for rows in NumPy's memory
 ========================================  =========================================================
@@ -24,6 +25,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 from scipy.linalg import qr
 
+from grayzone.numerics.centred_design import CentredDesign
 from grayzone.numerics.designs import DenseDesign, as_design
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.threads import own_threads
@@ -56,6 +58,8 @@ Callback = Callable[[Record], bool | None]
 
 # Rows times squared coefficients up to which a fit is taken to rounding level: milliseconds.
 _SMALL = 5_000_000
+# Coefficients of centres up to which Hessians are factorised: products with features are not cheap.
+_MANY_CENTRES = 12_000
 # Rows up to which a kernel fit of two classes is taken to rounding level.
 SMALL_KERNEL = 250
 # Steps more that take a small fit to rounding level.
@@ -119,8 +123,7 @@ def minimise(
     'CONVERGED'
     """
     check_possible(labelled, None if spec.kernel is None else spec.kernel.name, solver)
-    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "start": start}
-    options["callback"] = callback
+    options: dict[str, Any] = dict(tol=tol, max_iter=max_iter, start=start, callback=callback)
     if spec.l1_ratio > 0.0:
         return minimise_sparse(labelled, spec, **options)
     rows = at_hand(labelled)
@@ -136,8 +139,18 @@ def minimise(
         assert rows.held is not None  # as was checked
         problem = spec.problem(rows.held)
         solution = _minimise_on_device(rows, problem, spec, **options)
+    left = max_iter - solution.n_iter
+    coarse = spec.features is not None and spec.coarse
+    if coarse and left > 0 and not _ended(solution, tol):  # rounded Hessians lead no further
+        again = {**options, "start": solution.coef, "max_iter": left}
+        exact = minimise(rows, spec.exactly, solver=solver, seed=seed, **again)
+        return replace(exact, n_iter=solution.n_iter + exact.n_iter)
     solution = no_worse(problem, rows, spec, solution, start=start, tol=tol)
     return replace(solution, constant=is_constant(rows, spec, solution))
+
+
+def _ended(solution: Solution, tol: float) -> bool:
+    return solution.certificate.relative <= tol or solution.status is Status.STOPPED
 
 
 def at_hand(labelled: Labelled) -> Labelled:
@@ -158,7 +171,8 @@ def check_possible(labelled: Labelled, kernel: Any, solver: str) -> None:
     if kernel is not None and labelled.held is None:
         raise ValueError(
             f"kernel={kernel!r} needs all rows at once; blocks are for the linear "
-            "kernel. ImportVectorMachine fits kernels to blocks."
+            "kernel, and for others where few rows span the function: give centres, or take "
+            "ImportVectorMachine."
         )
 
 
@@ -285,7 +299,9 @@ def choose(name: str, problem: Problem, seed: int = 0) -> Solver:
         return ActiveSet()
     if name == "primal":
         return Primal()
-    if problem.n_outputs * problem.design.n_coef <= MAX_FACTORISED:
+    centred = isinstance(problem.design, CentredDesign)
+    few = _MANY_CENTRES if centred else MAX_FACTORISED
+    if problem.n_outputs * problem.design.n_coef <= few:
         return Decomposed(seed)
     return Ascent(seed) if suits_ascent(problem) else Primal()
 

@@ -54,7 +54,7 @@ def _few_rows(spec: TruncatedSpec, labelled: Labelled) -> Rows:
 def _best_constant(spec: TruncatedSpec, labelled: Labelled) -> tuple[Array, float]:
     """Scores (Q,) of the best constant, and its loss."""
     rows = _few_rows(spec, labelled)
-    best = solve(replace(spec, kernel=None).problem(rows), Decomposed(), tol=1e-12, max_iter=100)
+    best = solve(spec.linear.problem(rows), Decomposed(), tol=1e-12, max_iter=100)
     if not spec.by_rows:
         return best.coef[:, -1], best.certificate.primal
     return best.coef[:, -1], labelled.reduce(_ConstantLoss(spec, best.coef))["loss"]
@@ -69,7 +69,7 @@ class _ConstantLoss:
 
     def __call__(self, rows: Rows) -> Sums:
         xp = array_namespace(rows.weight)
-        problem = replace(self.spec, kernel=None).problem(_blind(rows))
+        problem = self.spec.linear.problem(_blind(rows))
         u = problem.margins.margin(problem.design.scores(moved(self.coef, rows.weight)))
         return {
             "loss": float(xp.sum(rows.weight * problem.loss.value(u))),

@@ -308,9 +308,16 @@ class _Mixed:
         floor = self.problem.loss.floor
         # the interior point wants floors, and the smooth Newton method wants none
         if np.isfinite(floor).all() or np.isneginf(floor).all():
-            wrong |= (r > 0) & (np.abs(moved) > _LIVELY)
+            wrong |= (r > 0) & (np.abs(moved) > self._lively(moved))
         wrong[self.near] = False
         return np.flatnonzero(wrong)
+
+    def _lively(self, moved: Array) -> float:
+        """Return how far a row has to move to be treated exactly: no more than some, if dear."""
+        design = self.problem.design
+        if not design.exact_is_dear or moved.size <= 2 * design.n_coef:
+            return _LIVELY
+        return max(_LIVELY, _quantile(np.abs(moved), 1.0 - design.n_coef / moved.size))
 
     def search(self) -> tuple[float, float]:
         """Step length along the change, and the objective there."""

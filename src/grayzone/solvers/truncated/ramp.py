@@ -133,6 +133,7 @@ def _part(labelled: Labelled, given_up: GivenUp, reading: Sums) -> Labelled:
 def _objective(labelled: Labelled, given_up: GivenUp, reading: Sums) -> float:
     square = reading.get("square")
     if square is None:
-        slopes = as_numpy(given_up.coef)[:, : labelled.n_features]
+        n_slopes = given_up.spec.n_slopes(labelled.n_features)
+        slopes = as_numpy(given_up.coef)[:, :n_slopes]
         square = float(np.sum(slopes * slopes))
     return float(reading["loss"] + 0.5 * given_up.spec.penalty * square)

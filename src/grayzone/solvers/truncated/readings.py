@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from grayzone.numerics.losses import SmoothedLogistic
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import terms_of
@@ -163,6 +165,24 @@ def _second_order(
     slope, bend = loss.slopes(xp.take(u, places))
     w, scores = xp.take(problem.weight, places), xp.take(scores, places, axis=0)
     return problem.second_order(scores, w * bend, w * slope, w * slope, places)
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Losses at several lengths of a step, from two passes over the rows."""
+
+    spec: TruncatedSpec
+    coef: Array
+    change: Array
+    lengths: tuple[float, ...]
+
+    def __call__(self, rows: Rows) -> Sums:
+        """Sum over a block."""
+        problem = self.spec.problem(rows)
+        xp, w = array_namespace(rows.weight), rows.weight
+        scores, moved = (problem.design.scores(c) for c in (self.coef, self.change))
+        margins = (problem.margins.margin(scores + t * moved) for t in self.lengths)
+        return {"losses": np.array([float(xp.sum(w * problem.loss.value(u))) for u in margins])}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.backend import moved
+from grayzone.numerics.centred_design import CentredDesign, CentreMap
 from grayzone.numerics.designs import Design
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.kernels import Kernel
@@ -45,6 +46,11 @@ class TruncatedSpec:
     l1_ratio : float
         Share of the penalty that is an l1 norm of the coefficients, of features or of the rows that
         span a function; 0 is the squared norm alone.
+    features : CentreMap or None
+        Features of the rows that functions are linear in; None are the rows themselves. With them
+        there is no kernel: it is in the map.
+    coarse : bool
+        Whether large Gram matrices of features may be in single precision.
 
     See Also
     --------
@@ -68,6 +74,22 @@ class TruncatedSpec:
     several_fits: bool = False
     by_rows: bool = False
     l1_ratio: float = 0.0
+    features: CentreMap | None = None
+    coarse: bool = True
+
+    @property
+    def linear(self) -> TruncatedSpec:
+        """The same losses and penalty of linear functions of the rows themselves."""
+        return replace(self, kernel=None, features=None)
+
+    @property
+    def exactly(self) -> TruncatedSpec:
+        """The same with Gram matrices in double precision throughout."""
+        return replace(self, coarse=False)
+
+    def n_slopes(self, n_features: int) -> int:
+        """Coefficients of a score, the intercept left out, for rows of so many features."""
+        return n_features if self.features is None else self.features.n_centres
 
     @property
     def n_classes(self) -> int:
@@ -183,9 +205,17 @@ class TruncatedSpec:
         return array_namespace(rows.codes).take(moved(of_classes, rows.weight), rows.codes)
 
     def _design(self, rows: Rows) -> Design:
+        if self.features is not None:
+            known = rows.state("features", self.features, lambda: self._mapped(rows))
+            return known.precisely(self.coarse)
         if self.kernel is None:
             return rows.design(self.fit_intercept)
         return rows.state("kernel design", self.kernel, lambda: self._kernel_design(rows))
+
+    def _mapped(self, rows: Rows) -> CentredDesign:
+        assert self.features is not None
+        budget, intercept = self.cache_bytes, self.fit_intercept
+        return CentredDesign(rows.X, self.features, intercept, budget=budget, coarse=self.coarse)
 
     def _kernel_design(self, rows: Rows) -> Design:
         assert self.kernel is not None

@@ -17,6 +17,7 @@ _PART = 5  # rows in a level for one in the level before
 _LARGE_PART = 10  # the same where that leaves plenty
 _PLENTY = 20_000
 _RAREST = 20  # rows of a class without which there is no start from a part
+_EACH, _FEW_EACH = 20, 5  # rows of a part for each coefficient; few where a Hessian is dear
 _MIN_ROWS = 800  # fewer rows are solved outright
 WIDTH = 0.1  # of the rounded kinks
 _ENOUGH = 0.3  # decrease promised by the last step on a part, per coefficient
@@ -31,6 +32,9 @@ def first_coef(problem: Problem, seed: int) -> Array | None:
     """
     coef = coarse_start(problem, seed)
     if coef is not None:
+        if problem.design.exact_is_dear and np.any(np.isfinite(problem.loss.floor)):
+            # the fewer rows cross the kink from there, the fewer have to be treated exactly
+            return _with_rounded_kinks(problem, coef, _NEARLY * problem.design.n_coef)
         return coef
     size = problem.design.n_rows * (problem.n_outputs * problem.design.n_coef) ** 2
     if size <= _SMALL and np.any(np.isfinite(problem.loss.floor)):
@@ -92,10 +96,12 @@ def _stratified(problem: Problem, seed: int) -> Problem | None:
     for code, step in enumerate(steps):
         chosen[np.flatnonzero(codes == code)[first % step :: step]] = True
     rows = np.flatnonzero(chosen)
-    part = problem.take(rows, penalty=problem.penalty / every)
-    return replace(part, weight=part.weight * (steps / every)[codes[rows]])
+    weight = problem.weight[rows] * (steps / every)[codes[rows]]
+    margins, loss = problem.margins.take(rows), problem.loss.take(rows)
+    return Problem(problem.design.part(rows), margins, loss, weight, problem.penalty / every)
 
 
 def _least_rows(problem: Problem) -> int:
     """Rows that a part has at least, of each class where there are as many."""
-    return max(_MIN_ROWS, 20 * problem.design.n_coef)
+    each = _FEW_EACH if problem.design.exact_is_dear else _EACH
+    return max(_MIN_ROWS, each * problem.design.n_coef)

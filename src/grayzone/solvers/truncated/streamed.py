@@ -18,9 +18,10 @@ from functools import cached_property
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
+import numpy as np
 from array_api_compat import device
 
-from grayzone.numerics.linalg import factorise
+from grayzone.numerics.linalg import factorise, with_diagonal
 from grayzone.numerics.losses import SmoothedLogistic
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import Certified, Terms, closed, terms_of
@@ -36,6 +37,7 @@ from grayzone.solvers.truncated.readings import (
     LIVELY,
     Distance,
     Held,
+    Lengths,
     Misjudged,
     Reading,
     StreamedMultipliers,
@@ -54,11 +56,16 @@ MOST_HELD = 2**22
 # Rows up to which all losses are better treated exactly at once than by a sample and a band.
 EXACT_ROWS = 4000
 
+# The same of features that kernels make of rows; of such rows the sample has so many a feature.
+_MOST_MAPPED, _SAMPLE = 2**20, 40
+_ROOM = 2**30  # entries of such features that may be together, 8 GB: of many centres
+
 _WIDTH = 0.1  # of the rounded kinks in the sample
 _ENOUGH = 0.3  # decrease promised by the last step on the sample, per coefficient
 _NEAR_SHARE, _FIRST_BAND = 0.02, 1e-3  # rows in the first band, and its least width
 _REACH = 0.5  # half-width of the next band, as a share of how far rows near the kink moved
 _LEAST_NEAR = 40  # rows in a band, for each coefficient
+_LEAST_MAPPED = 1  # the same, of features
 _DENSITY = 0.01  # share of rows that tells how dense they are around the kink
 _CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
 _INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
@@ -68,6 +75,9 @@ _BALANCED = 1e-13  # distance of factors from one that is nothing but rounding
 _JOINS = 2  # times that misjudged rows may join the near ones in a step
 _HALVINGS, _FEW_HALVINGS = 30, 4  # of a step; few where another model would do better
 _MUCH_LOWER, _DOUBLINGS = 0.5, 30  # value that makes a step worth twice its length, and how often
+_FEW = 0.05  # misjudged mapped rows, as a share of the near ones, that do not pay another solve
+_ROUGH = 0.1  # decrease promised, per coefficient, up to which kinks of mapped rows are rounded off
+_LENGTHS, _NEARLY = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.03, 0.01), 0.9  # lengths that are looked at
 _CROWDED, _MANY = 0.1, 20  # share of a band that can be held, and rows in those that can
 _NARROWEST = 1e-9  # width of kinks that are rounded off
 _PATIENCE = 3  # steps without progress
@@ -89,7 +99,16 @@ class StreamedProblem:
     @property
     def most(self) -> int:
         """Rows that may be brought together at a time."""
-        return max(1, MOST_HELD // max(1, self.labelled.n_features))
+        if self.spec.features is not None:
+            # a coarse Hessian of all rows is cheaper than an exact one of many
+            most = max(_MOST_MAPPED, 2 * self.n_slopes * self.n_slopes)
+            return min(most, _ROOM) // self.n_slopes
+        return max(1, MOST_HELD // max(1, self.n_slopes))
+
+    @property
+    def n_slopes(self) -> int:
+        """Coefficients of a score, the intercept left out."""
+        return self.spec.n_slopes(self.labelled.n_features)
 
     @cached_property
     def sample(self) -> Problem | None:
@@ -98,12 +117,15 @@ class StreamedProblem:
         if n_rows <= min(self.most, EXACT_ROWS):
             return None
         size = min(self.most // 2, max(EXACT_ROWS, n_rows // 5))
+        if self.spec.features is not None:
+            size = min(n_rows // 5, max(EXACT_ROWS, _SAMPLE * self.n_slopes))
+            size = min(size, _ROOM // self.n_slopes)
         return self.spec.problem(draw_sample(self.labelled, size).rows)
 
     def ridge(self, coef: Array) -> Array:
         """Diagonal (Q, p) of the penalty's Hessian."""
         mask = array_namespace(coef).zeros_like(coef)
-        mask[:, : self.labelled.n_features] = self.penalty
+        mask[:, : self.n_slopes] = self.penalty
         return mask
 
     def shrinkage(self, coef: Array) -> Array:
@@ -112,7 +134,7 @@ class StreamedProblem:
 
     def square(self, coef: Array) -> float:
         """Squared norm of a function, its intercept left out."""
-        slopes = coef[:, : self.labelled.n_features]
+        slopes = coef[:, : self.n_slopes]
         return float(array_namespace(coef).sum(slopes * slopes))
 
     def read(self, coef: Array, band: float, held: Held | None, gathers: bool) -> StreamedState:
@@ -242,7 +264,10 @@ class Streamed:
     def init(self, problem: StreamedProblem, start: Array | None) -> StreamedState:
         """Start from given coefficients, from those of a sample, or from the class priors."""
         coef = _start(problem) if start is None else start
-        return _read(problem, coef, _first_band(problem, coef), None)
+        band = _first_band(problem, coef)
+        if problem.spec.features is not None and isfinite(band):
+            return _read(problem, coef, max(band, _WIDTH), None, rounds=True)
+        return _read(problem, coef, band, None)
 
     def step(self, problem: StreamedProblem, state: StreamedState, tol: float) -> StreamedState:
         """Do one outer step: one reading of the rows where all goes well."""
@@ -278,7 +303,7 @@ def _start(problem: StreamedProblem) -> Array:
     """Solution on the sample, to within what a sample can say; or the class priors."""
     spec, labelled, sample = problem.spec, problem.labelled, problem.sample
     mass = labelled.mass * labelled.factors
-    coef = spec.prior_coef(mass, labelled.n_features, labelled.like)
+    coef = spec.prior_coef(mass, problem.n_slopes, labelled.like)
     if sample is None:
         return coef
     share = labelled.n_rows / sample.design.n_rows
@@ -322,7 +347,8 @@ def _next_band(problem: StreamedProblem, state: StreamedState, step: _Step, whol
     if not whole:
         # no more rows than can be held
         return max(state.band, min(2.0 * reach, widest))
-    some = min(1.0, _LEAST_NEAR * problem.sample.design.n_coef / n_rows)
+    each = _LEAST_NEAR if problem.spec.features is None else _LEAST_MAPPED
+    some = min(1.0, each * problem.sample.design.n_coef / n_rows)
     # so few rows that the sample has none of them: their density is that of some more
     least = some * _quantile(distance, max(some, _DENSITY)) / max(some, _DENSITY)
     band = min(state.band, max(_REACH * reach, least))
@@ -359,11 +385,13 @@ def _read(
 
 def _moved(problem: StreamedProblem, state: StreamedState, step: _Step) -> StreamedState | None:
     """Look where a step leads, and shorten it while the objective does not fall."""
-    length, band = 1.0, _next_band(problem, state, step, whole=True)
+    length = 1.0 if problem.spec.features is None else _best_length(problem, state, step)
+    band = _next_band(problem, state, step, whole=length == 1.0)
     few = "rounded_hessian" in state.sums and step.promised < state.value
+    rounds = _is_rough(problem, step)
     for _ in range(_FEW_HALVINGS if few else _HALVINGS):
         coef = state.coef + length * step.change
-        after = _read(problem, coef, band, step.held if length == 1.0 else None)
+        after = _read(problem, coef, band, step.held if length == 1.0 else None, rounds)
         if _fell(after.value, state.value, length * step.promised):
             whole = step if length == 1.0 else None
             if whole is not None and after.value < _MUCH_LOWER * state.value:
@@ -374,6 +402,27 @@ def _moved(problem: StreamedProblem, state: StreamedState, step: _Step) -> Strea
             band = _next_band(problem, state, step, whole=False)
         length *= _shorter(after.value, state.value, length * step.promised)
     return None
+
+
+def _is_rough(problem: StreamedProblem, step: _Step) -> bool:
+    """Whether kinks of mapped rows are better rounded off for another step: that costs far less."""
+    if problem.spec.features is None or problem.sample is None:
+        return False
+    return step.promised > _ROUGH * problem.sample.design.n_coef * problem.spec.n_outputs
+
+
+def _best_length(problem: StreamedProblem, state: StreamedState, step: _Step) -> float:
+    """Length of a step, of some, that is best; the whole where it does nearly as well.
+
+    A look at losses is cheap beside the Hessian that another reading would bring.
+    """
+    look = Lengths(problem.spec, state.coef, step.change, _LENGTHS)
+    losses = problem.labelled.reduce(look)["losses"]
+    coefs = (state.coef + t * step.change for t in _LENGTHS)
+    values = losses + [0.5 * problem.penalty * problem.square(coef) for coef in coefs]
+    gained = state.value - np.where(np.isfinite(values), values, np.inf)
+    best = int(np.argmax(gained))
+    return 1.0 if gained[0] >= _NEARLY * gained[best] else _LENGTHS[best]
 
 
 def _further(
@@ -403,7 +452,7 @@ class _Model:
         """Minimise. Rows that the step misjudges are then treated exactly, and it is taken anew."""
         problem, state, spec = self.problem, self.state, self.spec
         xp, sums = array_namespace(state.coef), state.sums
-        H = sums["hessian"] + _diagonal(xp.reshape(problem.ridge(state.coef), (-1,)))
+        H = with_diagonal(sums["hessian"], xp.reshape(problem.ridge(state.coef), (-1,)))
         g = sums["gradient"] + problem.shrinkage(state.coef)
         if spec.has_kinks and "near" not in sums:
             H, g = H + sums["rounded_hessian"], g + sums["rounded_gradient"]
@@ -417,7 +466,9 @@ class _Model:
                 break
             wrong = problem.labelled.reduce(Misjudged(spec, held, step.change, least))
             joined = problem.gathered(wrong["joined"])
-            if joined.numbers.shape[0] == 0:
+            smooth = spec.features is not None and not spec.has_kinks
+            few = _FEW * near.numbers.shape[0] if smooth else 0.0
+            if joined.numbers.shape[0] <= few:  # better left to the next step, whose rows are dear
                 break
             held = held._replace(changes=(*held.changes, (step.change, least)))
             near = _merged(near, joined)
@@ -451,7 +502,7 @@ class _Model:
     def _solved(self, near: Gathered, model: Quadratic, held: Held, start: Array | None) -> _Step:
         if near.numbers.shape[0] == 0:
             return _newton_step(*model)
-        rows, state = self.spec.problem(near.rows), self.state
+        rows, state = self.spec.exactly.problem(near.rows), self.state
         scores = rows.design.scores(state.coef)
         tol = min(1e-13, max(1e-2 * self.tol, 1e-16)) * state.value
         if state.sums["n_far"] > 0:

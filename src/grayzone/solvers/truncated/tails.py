@@ -109,7 +109,7 @@ def tail_slopes(
     sums = labelled.reduce(_Beyond(spec, coef, ends, scores))
     square = sums.get("square")
     if square is None:
-        square = float(np.sum(as_numpy(coef)[:, : labelled.n_features] ** 2))
+        square = float(np.sum(as_numpy(coef)[:, : _n_slopes(spec, coef)] ** 2))
     if spec.l1_ratio:  # twice the penalty, whatever it is
         size = float(np.sum(np.abs(as_numpy(coef)[:, : _n_slopes(spec, coef)])))
         square = 2.0 * spec.l1_ratio * size + (1.0 - spec.l1_ratio) * float(square)

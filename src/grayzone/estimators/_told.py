@@ -1,0 +1,83 @@
+"""What is said at the end of a fit that did not go as one would wish."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from grayzone.estimators._base import NO_OPTIMUM
+from grayzone.estimators._callbacks import FIT_DEPTH
+from grayzone.numerics.backend import moved
+from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pitfalls import Pitfall
+from grayzone.solvers import Solution, Status
+from grayzone.sources.labelled import Labelled
+
+# Rows whose predictions are compared with what was certified, and by how much they may differ.
+_TRIED, _UNFAITHFUL = 100, 1e-3
+# What to do where the optimum is a constant.
+CONSTANT_HELP = (
+    "If the threshold is not the one you decide by, say so with costs (costs='balanced' puts it at "
+    "the class prior); else take a wider zone, or the data hold nothing for this decision."
+)
+
+
+class Told:
+    """An estimator that warns of what its solution is not."""
+
+    kernel: Any
+    tol: float
+    max_iter: int
+    dual_gap_: float
+
+    def _tell_unless_converged(self, solution: Solution) -> None:
+        if solution.fine(self.tol):
+            return
+        if solution.status is Status.NO_OPTIMUM:
+            warnings.warn(NO_OPTIMUM, ConvergenceWarning, stacklevel=FIT_DEPTH)
+            return
+        advice = f"Scale the features, raise max_iter (now {self.max_iter}) or tol, or lower C."
+        if solution.status is Status.ROUNDED:
+            advice = "Scale the features, or lower C or the degree of a polynomial kernel."
+        if solution.status is Status.STOPPED:
+            advice = "Let it go on for a better model."
+        warnings.warn(
+            f"The fit stopped at a relative duality gap of {self.dual_gap_:.2e}, above "
+            f"tol={self.tol:g}: {solution.status.value}. {advice} {Pitfall.NOT_CONVERGED}",
+            ConvergenceWarning,
+            stacklevel=FIT_DEPTH,
+        )
+
+    def _tell_unless_faithful(self: Any, labelled: Labelled, solution: Solution) -> None:
+        """Warn where some rows' predictions are not the scores that were certified."""
+        if labelled.held is None or solution.scores is None or self.kernel == "precomputed":
+            return
+        places = np.unique(np.linspace(0, labelled.held.n_rows - 1, _TRIED, dtype=int))
+        some = moved(places, labelled.like)
+        xp = array_namespace(solution.scores)
+        certified = xp.take(solution.scores, some, axis=0)
+        rows = labelled.held.take(some).X
+        away = xp.abs(self._scores_of(rows) - certified) / (1.0 + xp.abs(certified))
+        if not float(xp.max(away)) <= _UNFAITHFUL:
+            warnings.warn(
+                "Predictions of the training rows are not the scores that the fit has certified: "
+                f"they differ by up to {float(xp.max(away)):.1e}, by rounding errors of large "
+                "values. Scale the features, or lower C or the degree of a polynomial kernel. "
+                f"{Pitfall.UNSCALED}",
+                ConvergenceWarning,
+                stacklevel=FIT_DEPTH,
+            )
+
+    def _tell_if_constant(self, solution: Solution) -> None:
+        if not solution.constant:
+            return
+        warnings.warn(
+            "The fitted model is a constant: the class priors lie outside the zone, and no "
+            f"function of these features gains more than its penalty. {CONSTANT_HELP} "
+            f"{Pitfall.CONSTANT}",
+            UserWarning,
+            stacklevel=FIT_DEPTH,
+        )

@@ -1,0 +1,440 @@
+r"""Functions that few rows span, as linear functions of features: a design whose rows are mapped.
+
+With centres Z, :math:`K_{ZZ} = L L'` and :math:`\varphi(x) = L^{-1} k(Z, x)`, the functions
+:math:`f = \sum_j a_j k(z_j, \cdot)` are :math:`w'\varphi` with :math:`w = L'a` and the same norm,
+:math:`\|f\|^2 = a'K_{ZZ}a = \|w\|^2`. So every problem on linear functions is one on these, with
+rows :math:`\varphi(x)` in place of x.
+
+Scores and gradients do not need the features, only kernel values: :math:`w'\varphi(x) = k(x, Z) a`.
+Both are in double precision, always. Gram matrices need the features, and n m^2 multiplications. A
+Newton step may be taken with a Hessian that is a little wrong, so that large ones are summed from
+features in single precision: of both factors of a product the same rounded numbers, so that what
+comes out is positive definite and close to the truth in every direction, small ones included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import scipy.sparse as sp
+from array_api_compat import device, is_numpy_array, is_torch_array
+
+from grayzone.numerics.designs import DenseDesign, Design
+from grayzone.numerics.kernels import TILE_COLUMNS, TILE_ROWS, WORTH_A_THREAD, Kernel
+from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.threads import split
+
+Array = Any
+
+# Entries of the features that are made at a time, in NumPy's memory and on a device.
+_CHUNK, _DEVICE_CHUNK = 2**21, 2**26
+_LEAST_ROWS = 1024  # of a chunk: adding up sums of the size of the centres squared has its price
+# Columns of a triangular factor or of a Gram matrix that are made at a time, as a share of all:
+# what is known to be zero, or to be the transpose of what is there, is left out.
+_PANELS, _LEAST_PANEL = 8, 512
+# Multiply-adds of a Gram matrix from which single precision pays.
+_WORTH_ROUNDING = 2e9
+# Largest energy of rounding errors of features that are made in single precision, all rows added.
+_NOISE = 1e-6
+_SINGLE = 6e-8
+
+
+@dataclass(frozen=True, eq=False)
+class CentreMap:
+    """The map from rows to features: small beside the rows, for it travels to where they are.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    rows : {array, sparse matrix} of shape (m, n_features)
+        The centres.
+    right : array
+        Their right factor.
+    inverse : array of shape (m, m)
+        Inverse of the Cholesky factor of their kernel values.
+    """
+
+    kernel: Kernel
+    rows: Array
+    right: Array
+    inverse: Array
+
+    @property
+    def n_centres(self) -> int:
+        """How many centres there are."""
+        return int(self.inverse.shape[0])
+
+    @cached_property
+    def _steepness(self) -> float:
+        """Largest factor by which rounding errors of kernel values grow in a feature."""
+        xp = array_namespace(self.inverse)
+        return float(xp.max(xp.sum(self.inverse**2, axis=1))) ** 0.5
+
+    @cached_property
+    def _rounded(self) -> Array:
+        xp = array_namespace(self.inverse)
+        return xp.astype(self.inverse, xp.float32)
+
+    def expansion(self, slopes: Array) -> Array:
+        """Coefficients (Q, m) of the centres for coefficients (Q, m) of the features."""
+        return array_namespace(slopes).matmul(slopes, self.inverse)
+
+    def slopes(self, expansion: Array) -> Array:
+        """Coefficients (Q, m) of the features for those of the centres: a L."""
+        xp = array_namespace(expansion)
+        return xp.linalg.solve(self.inverse.T, expansion.T).T
+
+    def values(self, X: Array) -> Array:
+        """Kernel values (n, m) of rows with the centres, in double precision."""
+        return self.kernel.between(self.kernel.left(self._stored(X)), self.right)
+
+    def _stored(self, X: Array) -> Array:
+        """X dense or sparse as the centres are."""
+        if sp.issparse(X) == sp.issparse(self.right):
+            return X
+        return X.toarray() if sp.issparse(X) else sp.csr_array(X)
+
+    def scores(self, X: Array, slopes: Array) -> Array:
+        """Scores (n, Q) of rows for coefficients (Q, m) of the features."""
+        return self.kernel.product(X, self.right, self.expansion(slopes).T)
+
+    def features(self, X: Array) -> Array:
+        """Features (n, m) of rows, in double precision."""
+        return self._triangular(self.values(X), self.inverse)
+
+    def rounded_features(self, X: Array, n_rows: int) -> Array:
+        """Features in single precision, good enough for a Gram matrix of so many rows in all.
+
+        Where the centres are far enough apart all of the work is in single precision.
+        """
+        values = self.values(X)
+        xp = array_namespace(values)
+        if n_rows * (_SINGLE * self._steepness) ** 2 <= _NOISE:
+            return self._triangular(xp.astype(values, xp.float32), self._rounded)
+        return xp.astype(self._triangular(values, self.inverse), xp.float32)
+
+    def _triangular(self, values: Array, inverse: Array) -> Array:
+        """Product of kernel values and the transposed inverse, of which one half is zero."""
+        xp, m = array_namespace(values), self.n_centres
+        step = max(_LEAST_PANEL, -(-m // _PANELS))
+        if m <= step:
+            return xp.matmul(values, inverse.T)
+        out = xp.empty(values.shape, dtype=values.dtype, device=device(values))
+        for c in range(0, m, step):
+            d = min(m, c + step)
+            out[:, c:d] = xp.matmul(values[:, :d], inverse[c:d, :d].T)
+        return out
+
+    def pulled(self, X: Array, residual: Array) -> Array:
+        """Sums (Q, m) of features times residuals (n, Q), in double precision."""
+        n, m = X.shape[0], self.n_centres
+        xp, here = array_namespace(residual), is_numpy_array(residual)
+        rows, columns = (TILE_ROWS, TILE_COLUMNS) if here else (max(1, _DEVICE_CHUNK // m), m)
+        columns = m if callable(self.kernel.name) else columns
+
+        def part(start: int, stop: int) -> Array:
+            shape = residual.shape[1], m
+            total = xp.zeros(shape, dtype=xp.float64, device=device(residual))
+            for a in range(start, stop, rows):
+                b = min(stop, a + rows)
+                left = self.kernel.left(self._stored(X[a:b, :]))
+                for c in range(0, m, columns):
+                    d = min(m, c + columns)
+                    some = self.right if (c, d) == (0, m) else self.right[c:d, :]
+                    values = self.kernel.between(left, some)
+                    total[:, c:d] += xp.matmul(residual[a:b, :].T, values)
+            return total
+
+        threads = n * m / WORTH_A_THREAD if here and not callable(self.kernel.name) else 1
+        return xp.matmul(sum(split(n, part, threads=threads)), self.inverse.T)
+
+
+class CentredDesign(Design):
+    """Rows as features of centres: kept as far as there is room, else made when asked for.
+
+    Parameters
+    ----------
+    X : {array, sparse matrix} of shape (n, n_features)
+        The rows.
+    features : CentreMap
+        What their features are.
+    fit_intercept : bool
+        Whether there is an intercept.
+    budget : float
+        Bytes that features may take.
+    coarse : bool
+        Whether large Gram matrices may be in single precision.
+    """
+
+    exact_is_dear = True
+
+    def __init__(
+        self,
+        X: Array,
+        features: CentreMap,
+        fit_intercept: bool = True,
+        *,
+        budget: float = 1e9,
+        coarse: bool = True,
+    ) -> None:
+        self.X, self.features, self.fit_intercept = X, features, fit_intercept
+        self.n_rows, self.n_features = int(X.shape[0]), features.n_centres
+        self.n_coef = self.n_features + int(fit_intercept)
+        self.budget, self.coarse = budget, coarse
+        self._last: tuple[Array, Design] | None = None  # rows that were taken, and their design
+
+    @property
+    def _here(self) -> bool:
+        return is_numpy_array(self.features.inverse)
+
+    @cached_property
+    def _penalised(self) -> Array:
+        inverse = self.features.inverse
+        xp = array_namespace(inverse)
+        ones = xp.ones(self.n_coef, dtype=xp.float64, device=device(inverse))
+        if self.fit_intercept:
+            ones[-1] = 0.0
+        return ones
+
+    def precisely(self, coarse: bool) -> CentredDesign:
+        """Return the same design, with Gram matrices that may be coarse, or may not."""
+        if coarse == self.coarse:
+            return self
+        other = copy(self)
+        other.coarse = coarse
+        return other
+
+    # ------------------------------------------------------------------------------------------
+    # Features that are kept
+    # ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def kept(self) -> DenseDesign | None:
+        """The features of all rows in double precision, where there is room for them."""
+        if 8.0 * self.n_rows * self.n_features > self.budget:
+            return None
+        return DenseDesign(self._filled("float64"), self.fit_intercept)
+
+    @cached_property
+    def _kept_rounded(self) -> Array | None:
+        """The same in single precision, where there is no room for more."""
+        if self.kept is not None or 4.0 * self.n_rows * self.n_features > self.budget:
+            return None
+        return self._filled("float32")
+
+    def _filled(self, dtype: str) -> Array:
+        xp = array_namespace(self.features.inverse)
+        shape, place = (self.n_rows, self.n_features), device(self.features.inverse)
+        out = xp.empty(shape, dtype=getattr(xp, dtype), device=place)
+
+        def fill(start: int, stop: int) -> None:
+            for a, b in self.chunks(start, stop):
+                if dtype == "float64":
+                    out[a:b, :] = self.features.features(self.X[a:b, :])
+                else:
+                    out[a:b, :] = self.features.rounded_features(self.X[a:b, :], self.n_rows)
+
+        split(self.n_rows, fill, threads=self._threads(self.n_rows))
+        return out
+
+    def chunks(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Return ranges of rows whose features are made at a time."""
+        size = _CHUNK if self._here else _DEVICE_CHUNK
+        step = max(_LEAST_ROWS, size // self.n_features)
+        for a in range(start, stop, step):
+            yield a, min(stop, a + step)
+
+    def _threads(self, n_rows: int) -> float:
+        """How many threads are busy with features of so many rows."""
+        alone = callable(self.features.kernel.name) or not self._here
+        return 1 if alone else n_rows * self.n_features / WORTH_A_THREAD
+
+    def _rows(self, rows: Array | slice) -> Array:
+        """Some of the rows, as they came."""
+        if isinstance(rows, slice):
+            return self.X[rows, :]
+        if is_numpy_array(self.X) or sp.issparse(self.X):
+            return self.X[rows]
+        return array_namespace(self.X).take(self.X, rows, axis=0)
+
+    def _some(self, rows: Array | slice) -> Array:
+        """Features of some rows, in double precision."""
+        if self.kept is None:
+            return self.features.features(self._rows(rows))
+        X = self.kept.X
+        if isinstance(rows, slice):
+            return X[rows, :]
+        return X[rows] if self._here else array_namespace(X).take(X, rows, axis=0)
+
+    def _some_rounded(self, rows: Array | slice) -> Array:
+        """The same in single precision, or in double where these are kept."""
+        known = self._kept_rounded
+        if self.kept is not None:
+            return self._some(rows)
+        if known is None:
+            return self.features.rounded_features(self._rows(rows), self.n_rows)
+        if isinstance(rows, slice):
+            return known[rows, :]
+        return known[rows] if self._here else array_namespace(known).take(known, rows, axis=0)
+
+    # ------------------------------------------------------------------------------------------
+    # The contract
+    # ------------------------------------------------------------------------------------------
+
+    def scores(self, coef: Array) -> Array:
+        if self.kept is not None:
+            return self.kept.scores(coef)
+        m = self.n_features
+        out = self.features.scores(self.X, coef[:, :m])
+        return out + coef[:, m] if self.fit_intercept else out
+
+    def gradient(self, residual: Array) -> Array:
+        if self.kept is not None:
+            return self.kept.gradient(residual)
+        return self._append_sums(self.features.pulled(self.X, residual), residual)
+
+    def gram(
+        self, weights: Array, residual: Array, rows: Array | None = None
+    ) -> tuple[Array, Array]:
+        xp, (n, k) = array_namespace(weights), weights.shape
+        large = n > 0 and n * float(self.n_features) ** 2 >= _WORTH_ROUNDING
+        if self.coarse and large and k == 1 and bool(xp.all(weights >= 0.0)):
+            return self._coarse_gram(xp.sqrt(weights), rows), self._pulled(residual, rows)
+        if self.kept is not None:
+            return self.kept.gram(weights, residual, rows)
+        return self._exact_gram(weights, residual, rows)
+
+    def _exact_gram(
+        self, weights: Array, residual: Array, rows: Array | None
+    ) -> tuple[Array, Array]:
+        """Gram matrices of features that are made a chunk at a time; none of them is kept."""
+        xp, (n, k), p = array_namespace(weights), weights.shape, self.n_coef
+        grams = xp.zeros((k, p, p), dtype=xp.float64, device=device(weights))
+        pull = xp.zeros((residual.shape[1], p), dtype=xp.float64, device=device(weights))
+        for a, b in self.chunks(0, n):
+            some = DenseDesign(self._some(_part(rows, a, b)), self.fit_intercept)
+            gram, pulled = some.gram(weights[a:b, :], residual[a:b, :])
+            grams += gram
+            pull += pulled
+        return grams, pull
+
+    def _pulled(self, residual: Array, rows: Array | None) -> Array:
+        """Transposed product of some rows with their residuals, in double precision."""
+        if rows is None:
+            return self.gradient(residual)
+        if self.kept is None:
+            return self._append_sums(self.features.pulled(self._rows(rows), residual), residual)
+        xp = array_namespace(residual)
+        parts = (
+            xp.matmul(residual[a:b, :].T, self._some(rows[a:b]))
+            for a, b in self.chunks(0, residual.shape[0])
+        )
+        return self._append_sums(sum(parts), residual)
+
+    def _coarse_gram(self, root: Array, rows: Array | None) -> Array:
+        """Gram matrix (1, p, p) of rows times the roots of their weights, in single precision.
+
+        Sums over the rows of a chunk are in single precision, those over chunks in double.
+        """
+        xp, p = array_namespace(root), self.n_coef
+        root = xp.astype(root, xp.float32)
+        _ = self.kept is None and self._kept_rounded  # made by all threads together
+
+        def part(start: int, stop: int) -> Array:
+            total = xp.zeros((p, p), dtype=xp.float64, device=device(root))
+            for a, b in self.chunks(start, stop):
+                block = self._some_rounded(_part(rows, a, b))
+                scaled = xp.empty((b - a, p), dtype=xp.float32, device=device(root))
+                scaled[:, : self.n_features] = xp.astype(block, xp.float32, copy=False) * root[a:b]
+                if self.fit_intercept:
+                    scaled[:, self.n_features :] = root[a:b]
+                _add_square(total, scaled)
+            return total
+
+        n = root.shape[0]
+        with coarse_products(root):
+            total = sum(split(n, part, threads=self._threads(n)))
+        lower = xp.tril(total)
+        return (lower + xp.tril(total, k=-1).T)[None, :, :]
+
+    def square_sums(self, weights: Array) -> Array:
+        xp = array_namespace(weights)
+        parts = (
+            xp.matmul(weights[a:b, :].T, self._some(slice(a, b)) ** 2)
+            for a, b in self.chunks(0, self.n_rows)
+        )
+        return self._append_sums(sum(parts), weights)
+
+    def row_squares(self) -> Array:
+        xp = array_namespace(self.features.inverse)
+        pieces = self.chunks(0, self.n_rows)
+        return xp.concat([xp.sum(self._some(slice(a, b)) ** 2, axis=1) for a, b in pieces])
+
+    def inner(self, rows: Array, others: Array) -> Array:
+        left, right = self._some(rows), self._some(others)
+        return array_namespace(left).matmul(left, right.T)
+
+    def take(self, rows: Array) -> Design:
+        """Design of these rows, whose Gram matrices are exact: they are asked for one by one."""
+        known, xp = self._last, array_namespace(rows)
+        if known is not None and known[0].shape == rows.shape and bool(xp.all(known[0] == rows)):
+            return known[1]
+        design = self.part(rows).precisely(coarse=False)
+        if isinstance(design, CentredDesign) and design.kept is not None:
+            self._last = rows, design.kept
+            return design.kept
+        return design
+
+    def part(self, rows: Array) -> CentredDesign:
+        design = CentredDesign(
+            self._rows(rows),
+            self.features,
+            self.fit_intercept,
+            budget=self.budget,
+            coarse=self.coarse,
+        )
+        if self.kept is not None:
+            design.kept = DenseDesign(self._some(rows), self.fit_intercept)
+        return design
+
+
+def _part(rows: Array | None, a: int, b: int) -> Array | slice:
+    return slice(a, b) if rows is None else rows[a:b]
+
+
+def _add_square(total: Array, scaled: Array) -> None:
+    """Add the lower triangle of scaled' scaled; what is above it is left as it is."""
+    xp, p = array_namespace(total), total.shape[0]
+    if is_numpy_array(total):  # one operand twice halves the work (syrk)
+        total += scaled.T @ scaled
+        return
+    step = max(_LEAST_PANEL, -(-p // _PANELS))
+    for c in range(0, p, step):
+        d = min(p, c + step)
+        block = xp.matmul(scaled[:, c:].T, scaled[:, c:d])
+        total[c:, c:d] += xp.astype(block, xp.float64)
+
+
+@contextmanager
+def coarse_products(like: Array) -> Iterator[None]:
+    """Let matrix products in single precision be as fast as the device can.
+
+    PyTorch rounds factors to 11 bits where it may (TF32), eight times as fast on recent devices.
+    """
+    if not (is_torch_array(like) and like.device.type == "cuda"):
+        yield
+        return
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -73,7 +73,7 @@ def ours(options: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Record:
     )
     with config_context(array_api_dispatch=True):
         seconds = _timed(lambda: search.fit(X, y))
-        proba = search.predict_proba(X_test).cpu().numpy()[:, 1]
+        proba = np.asarray(torch.asarray(search.predict_proba(X_test)).cpu())[:, 1]
     return {"C": search.C_, "gap": search.dual_gap_, **_judged(y_test, proba), **seconds}
 
 

@@ -88,7 +88,18 @@ class TruncatedSpec:
         return replace(self, coarse=False)
 
     def n_slopes(self, n_features: int) -> int:
-        """Coefficients of a score, the intercept left out, for rows of so many features."""
+        """Return how many coefficients a score has, the intercept left out.
+
+        Parameters
+        ----------
+        n_features : int
+            Of the rows.
+
+        Returns
+        -------
+        n_slopes : int
+            As many, or as many as there are centres.
+        """
         return n_features if self.features is None else self.features.n_centres
 
     @property

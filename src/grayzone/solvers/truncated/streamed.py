@@ -75,7 +75,6 @@ _BALANCED = 1e-13  # distance of factors from one that is nothing but rounding
 _JOINS = 2  # times that misjudged rows may join the near ones in a step
 _HALVINGS, _FEW_HALVINGS = 30, 4  # of a step; few where another model would do better
 _MUCH_LOWER, _DOUBLINGS = 0.5, 30  # value that makes a step worth twice its length, and how often
-_FEW = 0.05  # misjudged mapped rows, as a share of the near ones, that do not pay another solve
 _ROUGH = 0.1  # decrease promised, per coefficient, up to which kinks of mapped rows are rounded off
 _LENGTHS, _NEARLY = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.03, 0.01), 0.9  # lengths that are looked at
 _CROWDED, _MANY = 0.1, 20  # share of a band that can be held, and rows in those that can
@@ -100,8 +99,9 @@ class StreamedProblem:
     def most(self) -> int:
         """Rows that may be brought together at a time."""
         if self.spec.features is not None:
-            # a coarse Hessian of all rows is cheaper than an exact one of many
-            most = max(_MOST_MAPPED, 2 * self.n_slopes * self.n_slopes)
+            # a coarse Hessian of all rows is cheaper than an exact one of many, and systems of no
+            # more rows than coefficients are solved by rows
+            most = max(_MOST_MAPPED, self.n_slopes * self.n_slopes)
             return min(most, _ROOM) // self.n_slopes
         return max(1, MOST_HELD // max(1, self.n_slopes))
 
@@ -460,15 +460,15 @@ class _Model:
         near = problem.gathered(sums.get("near", []))
         held = Held(state.coef, state.band, spec.is_uniform)
         step = self._solved(near, Quadratic(H, g), held, None)
+        if spec.features is not None and not spec.has_kinks:
+            return step  # exact rows are dear: another reading of all of them costs less
         for _ in range(_JOINS):
             least = self._least_misjudged(step.change, held)
             if least is None:
                 break
             wrong = problem.labelled.reduce(Misjudged(spec, held, step.change, least))
             joined = problem.gathered(wrong["joined"])
-            smooth = spec.features is not None and not spec.has_kinks
-            few = _FEW * near.numbers.shape[0] if smooth else 0.0
-            if joined.numbers.shape[0] <= few:  # better left to the next step, whose rows are dear
+            if not joined.numbers.shape[0]:
                 break
             held = held._replace(changes=(*held.changes, (step.change, least)))
             near = _merged(near, joined)

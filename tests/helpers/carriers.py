@@ -145,7 +145,6 @@ ESTIMATORS = {
         ImportVectorMachineCV(
             Cs=[0.1, 1.0],
             cv=3,
-            scoring="accuracy",
             max_import_points=4,
             costs=[[0, 2, 1], [1, 0, 1], [3, 1, 0]],
         ),

@@ -23,6 +23,7 @@ from grayzone.numerics.checks import all_or_nothing
 from grayzone.numerics.kernels import resolve_kernel
 from grayzone.numerics.margins import SoftmaxMargin
 from grayzone.numerics.threads import elsewhere, n_workers
+from grayzone.solvers.sparse import working_set
 from grayzone.sources import from_batches, open_npy
 
 # Warnings are errors here, NumPy's too.
@@ -454,7 +455,41 @@ DRAWN = {
         },
         **{"new rows": "far", "unit": 8.0},
     },
+    "an expansion of nothing, without an intercept": {
+        "estimator": "TruncatedLogisticRegression",
+        "parameters": {
+            **{"kernel": "poly", "gamma": "scale", "coef0": 0.0, "degree": 2, "C": 1e6},
+            **{"fit_intercept": False, "penalty": "elasticnet", "reject_cost": 0.45},
+        },
+        "rows": {
+            **{"kind": "noise", "n": 60, "d": 5, "classes": 6, "seed": 2555},
+            "twists": [["rare", 4]],
+        },
+        "new rows": "far",
+    },
 }
+
+
+def test_an_l1_fit_that_crawls_ends_and_says_so(monkeypatch):
+    monkeypatch.setattr(working_set, "_CRAWLS", 2)
+    case = {
+        "estimator": "TruncatedLogisticRegression",
+        "parameters": {
+            **{"kernel": "poly", "gamma": "scale", "coef0": -1.0, "degree": 5, "C": 1e6},
+            "penalty": "l1",
+        },
+        "rows": {
+            **{"kind": "blobs", "n": 20, "d": 1, "classes": 3, "seed": 2170},
+            "twists": [["rare", 4]],
+        },
+        **{"carrier": "NumPy", "new rows": "tiny"},
+    }
+    steps, step = [], working_set.WorkingSet.step
+    monkeypatch.setattr(
+        working_set.WorkingSet, "step", lambda *given: steps.append(None) or step(*given)
+    )
+    assert examine(case).findings == []  # among the laws: a gap above the tolerance is warned of
+    assert 0 < len(steps) < 20
 
 
 @pytest.mark.parametrize("name", DRAWN)

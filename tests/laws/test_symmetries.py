@@ -8,14 +8,20 @@ from sklearn.base import clone
 from grayzone import TightBoundLogisticRegression
 
 RTOL = 1e-8
-# Folds and held-out rows are drawn among rows, so that copies and places of rows change them.
+# Folds, held-out rows and centres are drawn among rows: copies and places of rows change them.
 DRAWN = {
     "search",
     "search, its threshold moved",
     "bound search",
     "bound search, undecided",
     "import point search",
+    "import point search, balanced",
+    "import point search, three classes",
+    "import point search, held-out rows",
     "import points, held-out rows",
+    "centres",
+    "centres, three classes",
+    "search on centres",
     "bounds, held-out rows",
     "limits of any model",
 }
@@ -77,6 +83,8 @@ WITH_COSTS = [
 ]
 
 
+# some cases have balanced weights, which is said to pay twice
+@pytest.mark.filterwarnings("ignore:class_weight='balanced' beside costs")
 @pytest.mark.parametrize("unit", [1e-200, 0.125, 7.0, 1e200])
 @pytest.mark.parametrize("estimator", WITH_COSTS)
 def test_the_unit_of_costs_does_not_matter(estimator, unit):

@@ -44,13 +44,14 @@ def one_thread() -> Iterator[None]:
 
 
 @cache
-def _pool(workers: int) -> ThreadPoolExecutor:
+def pool(workers: int) -> ThreadPoolExecutor:
+    """Return the threads that all work shares: starting some for each reading would cost more."""
     return ThreadPoolExecutor(workers, thread_name_prefix="grayzone")
 
 
 # Threads do not survive a fork: a child that inherited the pool would wait for ever.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=pool.cache_clear)
 
 
 _own_workers: ContextVar[int | None] = ContextVar("own_workers", default=None)
@@ -106,6 +107,6 @@ def split(
     if workers == 1:
         return [work(0, n_rows)]
     edges = [n_rows * k // workers for k in range(workers + 1)]
-    pool = _pool(n_workers() - 1)
-    rest = [pool.submit(elsewhere(work), *e) for e in pairwise(edges[1:])]
+    threads_of_all = pool(n_workers())
+    rest = [threads_of_all.submit(elsewhere(work), *e) for e in pairwise(edges[1:])]
     return [work(*edges[:2]), *(job.result() for job in rest)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from grayzone.numerics.threads import elsewhere, n_workers, own_threads
+from grayzone.numerics.threads import elsewhere, n_workers, own_threads, pool
 
 Array = Any
 # Named sums: arrays and numbers are added, lists are joined.
@@ -150,17 +150,17 @@ def _in_order(task: Task, blocks: Iterator[Block]) -> Iterator[Sums]:
         yield from map(task, blocks)
         return
     waiting: deque[Future[Sums]] = deque()
-    with ThreadPoolExecutor(workers, thread_name_prefix="grayzone-blocks") as pool:
-        try:
-            for block in blocks:
-                waiting.append(pool.submit(elsewhere(task), block))
-                if len(waiting) > workers:
-                    yield waiting.popleft().result()
-            while waiting:
+    try:
+        for block in blocks:
+            waiting.append(pool(workers).submit(elsewhere(task), block))
+            if len(waiting) > workers:
                 yield waiting.popleft().result()
-        finally:
-            for job in waiting:
-                job.cancel()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for job in waiting:
+            job.cancel()
+        wait(waiting)  # what has begun still reads its block
 
 
 def added(parts: Iterable[Sums]) -> Sums:

@@ -55,6 +55,8 @@ def _jump(H: Array, slope: Array, a: Array, l1: Array) -> bool:
     """Go to the minimum among the signs of ``a``, in place; whether it was reached."""
     free = l1 == 0.0
     used = np.flatnonzero((a != 0.0) | free)
+    if not used.size:
+        return True
     signed = np.where(free[used], 0.0, np.sign(a[used]))
     try:
         step = -factorise(H[np.ix_(used, used)])(slope[used] + l1[used] * signed)

@@ -21,6 +21,8 @@ Array = Any
 _FEW, _FIRST, _GROWTH = 300, 500, 2
 # Share of the gap that a step leaves, of the tolerance that it goes below, and the least.
 _SHARE, _BELOW, _ROUNDING = 0.05, 0.3, 1e-15
+# Shares of the gap that a step gains, and leaves, where it crawls; and how many such steps are let.
+_GAINED, _LEFT, _CRAWLS = 0.02, 0.95, 12
 # Share of the columns below which those that are left are copied.
 _WORTH_A_COPY = 0.5
 
@@ -36,6 +38,7 @@ class SparseState:
     stalled: bool = False
     settled: bool = True
     value: float = inf
+    crawls: int = 0  # steps in a row that got nowhere near the optimum
 
     def certified(
         self, problem: SparseProblem, tol: float, last: bool
@@ -94,13 +97,17 @@ class WorkingSet:
         point = few._replace(slopes=slopes)
         found = now.certify(slopes, few.intercept, few.scores, few.multipliers)  # 3
         stalled = few.stalled and places.size == now.columns.n_columns
-        stalled = stalled and found.certificate.gap > 0.5 * before.gap
+        gap = found.certificate.gap
+        stalled = stalled and gap > 0.5 * before.gap
+        gained = before.primal - found.certificate.primal
+        crawls = state.crawls + 1 if gained < _GAINED * gap and gap > _LEFT * before.gap else 0
+        stalled = stalled or crawls >= _CRAWLS
         coef = np.zeros_like(state.coef)
         coef[:, now.columns.numbers] = slopes
         if now.fit_intercept:
             coef[:, -1] = few.intercept
         after = SparseState(now, coef, point, found, stalled, value=found.certificate.primal)
-        return _screened(after)  # 4
+        return _screened(replace(after, crawls=crawls))  # 4
 
 
 def _start_of(problem: Problem, n_columns: int) -> Array:

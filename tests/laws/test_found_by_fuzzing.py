@@ -24,6 +24,7 @@ from grayzone.numerics.kernels import resolve_kernel
 from grayzone.numerics.margins import SoftmaxMargin
 from grayzone.numerics.threads import elsewhere, n_workers
 from grayzone.solvers.sparse import working_set
+from grayzone.solvers.sparse.quadratic import minimise_quadratic
 from grayzone.sources import from_batches, open_npy
 
 # Warnings are errors here, NumPy's too.
@@ -455,19 +456,15 @@ DRAWN = {
         },
         **{"new rows": "far", "unit": 8.0},
     },
-    "an expansion of nothing, without an intercept": {
-        "estimator": "TruncatedLogisticRegression",
-        "parameters": {
-            **{"kernel": "poly", "gamma": "scale", "coef0": 0.0, "degree": 2, "C": 1e6},
-            **{"fit_intercept": False, "penalty": "elasticnet", "reject_cost": 0.45},
-        },
-        "rows": {
-            **{"kind": "noise", "n": 60, "d": 5, "classes": 6, "seed": 2555},
-            "twists": [["rare", 4]],
-        },
-        "new rows": "far",
-    },
 }
+
+
+def test_an_expansion_without_a_term_is_no_system_of_nothing():
+    H = np.diag([1.0, 2.0])
+    zero = np.zeros(2)
+    # a tolerance that is never met, as by rounding, and nothing free: all terms stay zero
+    found = minimise_quadratic(H, np.array([0.5, -0.5]), zero, np.ones(2), tol=-1.0)
+    np.testing.assert_array_equal(found, zero)
 
 
 def test_an_l1_fit_that_crawls_ends_and_says_so(monkeypatch):

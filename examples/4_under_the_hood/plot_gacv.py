@@ -56,8 +56,9 @@ for seed in range(4):
 # Rings mark the minima. GACV follows the truth where C is small and rises far too steeply where it
 # is large: it exaggerates, but on the safe side, and its minimum is within a step of the best C in
 # all four samples. Forty held-out rows are noisy: twice their minimum is at a C that is much too
-# large. That is what these four samples show, and no more. Five folds, which take longer, are left
-# out here.
+# large. That is what these four samples show, and no more: on six others, with a coarser grid and
+# no limit on points, the choices of GACV had a log-loss of .454 on average, those of a third held
+# out .426, and those of five folds, which take longer, .418.
 
 fig, axes = plt.subplots(2, 2, figsize=(9.6, 6.4), layout="constrained", sharex=True, sharey=True)
 for number, (ax, values) in enumerate(zip(axes.flat, curves, strict=True)):

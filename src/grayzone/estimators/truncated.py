@@ -84,9 +84,11 @@ class TruncatedLogisticRegression(
     With K > 2 classes the loss is the multinomial one with a cap on each class,
     :math:`\max(-\log p_y, -\log \mathrm{cap}_y)`.
 
-    Probabilities are faithful inside the zone. The fit itself says only "beyond" outside it, where
-    log-odds therefore get a slope of their own (``tails``); ``predict_proba`` is a proper,
-    monotone probability everywhere.
+    Probabilities are faithful inside the zone, where functions are rich enough to level off at its
+    ends, as those of kernels are; slopes of linear ones come out too small where many rows lie
+    beyond a narrow zone, which decisions at the threshold hardly feel. The fit itself says only
+    "beyond" outside it, where log-odds therefore get a slope of their own (``tails``);
+    ``predict_proba`` is a proper, monotone probability everywhere.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ import pandas as pd
 import skops.io
 
 from grayzone.tables.schema import Schema
-from grayzone.training import archive, candidates, contents, model
+from grayzone.training import archive, candidates, contents, model, note
 from grayzone.training.stakes import Stakes
 
 Parts = dict[str, bytes]
@@ -56,7 +56,7 @@ def small_model(
         # rows are too few for a limit, which is set by hand
         fitted = candidates.pipeline(name, stakes.without_limits(), 0).fit(X, y)
     fitted[-1].forget_rows()
-    about = model.circumstances(
+    about = note.circumstances(
         name, target="y", rows=len(y), data="t.csv", sha256=hashlib.sha256().hexdigest(), seed=0
     )
     cut = 0.5 if stakes.max_fpr is not None else None

@@ -8,6 +8,9 @@ import json
 import struct
 import zipfile
 from collections.abc import Mapping
+from pathlib import Path
+
+from grayzone.tables.output import set_aside
 
 MANIFEST = "manifest.json"
 MOST_PARTS = 50_000
@@ -95,3 +98,15 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     if len(data) != info.file_size:
         raise ValueError(f"{info.filename[:60]!r} is cut off")
     return data
+
+
+def file_at(path: Path, file: str) -> Path:
+    """Return where a model is: a file, in a folder, or in what that was before a cut-off switch."""
+    if path.is_dir():
+        return path / file
+    if not path.exists():
+        for folder, name in ((path, file), (path.parent, path.name)):
+            aside = set_aside(folder)
+            if aside is not None:
+                return aside / name
+    return path

@@ -46,7 +46,8 @@ from grayzone.training.explanations import Explanations, explain
 from grayzone.training.group_limits import limited_in_each, parts_to_limit
 from grayzone.training.hygiene import inspect_rows, stop_if_serious
 from grayzone.training.labels import by_place, label_type_of, labels_of
-from grayzone.training.model import FILE, DecisionModel, circumstances
+from grayzone.training.model import FILE, DecisionModel
+from grayzone.training.note import circumstances
 from grayzone.training.request import BEST, SIMPLE, TIME_LIMIT, Request, check_stakes
 from grayzone.training.rows import Rows, describe_columns, open_rows
 from grayzone.training.segments import broken

@@ -5,13 +5,9 @@ from __future__ import annotations
 import io
 import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -26,14 +22,14 @@ from grayzone.numerics.checks import as_labels, encode_labels
 from grayzone.reporting.parts import Importance, Promise
 from grayzone.tables.errors import UserError, shortened
 from grayzone.tables.frames import as_table
-from grayzone.tables.output import set_aside, whole_file
+from grayzone.tables.output import whole_file
 from grayzone.tables.schema import Schema
-from grayzone.training.archive import pack, stored, unpack
+from grayzone.training.archive import file_at, pack, stored, unpack
 from grayzone.training.contents import ForeignTypesError, check_contents, lean
 from grayzone.training.labels import TEXT, actions_of, labels_of
 from grayzone.training.note import Note, read_note, write_note
 from grayzone.training.showing import described, shown
-from grayzone.training.soundness import check_soundness
+from grayzone.training.soundness import check_soundness, in_one_sentence
 from grayzone.training.stakes import UNDECIDED, Stakes
 from grayzone.training.today import stakes_today
 
@@ -43,7 +39,6 @@ Table = Any  # a pandas DataFrame
 FORMAT = 3
 FILE = "model.skops"
 MOST_PACKED = 2**31  # bytes of a file
-VERSIONED = ("grayzone", "scikit-learn", "numpy", "pandas")
 
 
 class _Today(NamedTuple):
@@ -383,13 +378,13 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
     def _features(self, table: Table) -> Any:
         """What the classifier sees of a table."""
         X = self.schema.apply(table)
-        with warnings.catch_warnings(), _one_sentence():
+        with warnings.catch_warnings(), in_one_sentence():
             # categories that a model has not seen are none of the known: no reason to warn
             warnings.simplefilter("ignore", UserWarning)
             return self.estimator[:-1].transform(X)
 
     def _proba(self, features: Any) -> Array:
-        with _one_sentence():
+        with in_one_sentence():
             proba = np.asarray(self.estimator[-1].predict_proba(features), dtype=np.float64)
         wide = proba.ndim == 2 and proba.shape[1] == len(self.stakes.classes)
         if not wide or not (proba >= 0.0).all() or not np.allclose(proba.sum(axis=1), 1.0):
@@ -401,7 +396,7 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
         if self.cut is not None or not today.usual:
             known = self._proba(features) if proba is None else proba
             return today.stakes.decide(known, today.rows, self.cut)
-        with _one_sentence():
+        with in_one_sentence():
             places = np.asarray(self.estimator[-1].predict(features), dtype=np.intp)
         least = 0 if today.stakes.reject_cost is None else -1
         if not np.isin(places, np.arange(least, len(self.stakes.classes))).all():
@@ -516,7 +511,7 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
         UserError
             If it is no model of ours, is damaged, or holds types that are not trusted.
         """
-        path = _file(path)
+        path = file_at(path, FILE)
         if not path.is_file():
             raise UserError(f"{path} does not exist; expected a model that `grayzone train` wrote.")
         try:
@@ -551,43 +546,6 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
         except UserError as error:  # of the made-up table, which no user knows
             raise ValueError(str(error)) from error
         return model
-
-
-@contextmanager
-def _one_sentence() -> Iterator[None]:
-    """Say what a damaged model makes of a table whose columns are as they should be."""
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(
-            f"The model cannot decide on this table, it is damaged: {reason}"
-        ) from error
-
-
-def _file(path: Path) -> Path:
-    """Where a model is: in a file, a folder, or what a folder was before a switch was cut off."""
-    if path.is_dir():
-        return path / FILE
-    if not path.exists():
-        for folder, name in ((path, FILE), (path.parent, path.name)):
-            aside = set_aside(folder)
-            if aside is not None:
-                return aside / name
-    return path
-
-
-def circumstances(name: str, **more: Any) -> dict[str, Any]:
-    """What is told of a model: its name, versions and the time."""
-    versions = {}
-    for library in VERSIONED:
-        try:
-            versions[library] = metadata.version(library)
-        except metadata.PackageNotFoundError:
-            continue
-    made = datetime.now(UTC).isoformat(timespec="seconds")
-    roles: dict[str, Any] = {"ids": [], "time": None, "group": None}
-    return {"model": name, "versions": versions, "made": made, **roles, **more}
 
 
 def load_model(path: str | Path) -> DecisionModel:

@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import metadata
 from math import isfinite, isnan
 from typing import Any, NamedTuple
 
@@ -23,6 +25,7 @@ from grayzone.training.stakes import LIMITS, MOST_CLASSES, UNDECIDED, Stakes
 Record = dict[str, Any]
 Rule = Callable[[Any], bool]
 
+VERSIONED = ("grayzone", "scikit-learn", "numpy", "pandas")
 _LONGEST = 100_000  # characters of a name
 MOST_BACKGROUND = 1_000  # rows
 
@@ -330,3 +333,16 @@ _FIELDS: dict[str, Rule] = {
     "background": lambda value: True,  # checked against the columns
     "importance": _are_importances,
 }
+
+
+def circumstances(name: str, **more: Any) -> dict[str, Any]:
+    """Return what is told of a model: its name, versions and the time."""
+    versions = {}
+    for library in VERSIONED:
+        try:
+            versions[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            continue
+    made = datetime.now(UTC).isoformat(timespec="seconds")
+    roles: dict[str, Any] = {"ids": [], "time": None, "group": None}
+    return {"model": name, "versions": versions, "made": made, **roles, **more}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
@@ -18,6 +19,7 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from grayzone.estimators.facts import facts_of
+from grayzone.tables.errors import UserError
 from grayzone.tables.schema import DATE, NUMBER, Schema
 from grayzone.training.sound_members import (
     fits_columns,
@@ -155,3 +157,15 @@ _RULES: dict[str, Callable[[Fields], bool]] = {
         fits_scores,
     ),
 }
+
+
+@contextmanager
+def in_one_sentence() -> Iterator[None]:
+    """Say what a damaged model makes of a table whose columns are as they should be."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(
+            f"The model cannot decide on this table, it is damaged: {reason}"
+        ) from error

@@ -13,7 +13,8 @@ from grayzone.numerics.namespace import array_namespace
 
 Array = Any
 
-# Size from which on the inverse of a factor costs more than the solves that it saves.
+# Size from which on the inverse of a factor costs more than the solves that it saves; also that of
+# blocks along a diagonal.
 _LARGE = 512
 
 
@@ -35,23 +36,27 @@ def factorise(H: Array) -> Callable[[Array], Array]:
     scaled *= scale[None, :]
     ridge = 1e-15
     while ridge < 1.0:
-        inner = _cholesky(with_diagonal(scaled, ridge + 0.0 * scale))
+        inner = _cholesky(with_diagonal(scaled, ridge))
         if inner is not None:
             return _scaled(inner, scale)
         ridge *= 100.0
     raise FloatingPointError("the Hessian is not positive definite, or not finite")
 
 
-def with_diagonal(H: Array, values: Array) -> Array:
-    """Return H with values added to its diagonal, and no other matrix of its size beside it."""
+def with_diagonal(H: Array, values: Array | float) -> Array:
+    """Return H with values, or one of them, added to its diagonal."""
+    out = array_namespace(H).asarray(H, copy=True)
+    add_to_diagonal(out, values)
+    return out
+
+
+def add_to_diagonal(H: Array, values: Array | float) -> None:
+    """Do so in place, in blocks: no other matrix of its size is made."""
     xp, n = array_namespace(H), H.shape[0]
-    if n <= _LARGE:
-        return H + xp.eye(n, dtype=H.dtype, device=device(H)) * values[:, None]
-    out = xp.asarray(H, copy=True)
     for a in range(0, n, _LARGE):
         b = min(n, a + _LARGE)
-        out[a:b, a:b] += xp.eye(b - a, dtype=H.dtype, device=device(H)) * values[a:b, None]
-    return out
+        own = values if isinstance(values, float) else values[a:b, None]
+        H[a:b, a:b] += own * xp.eye(b - a, dtype=H.dtype, device=device(H))
 
 
 def _scaled(inner: Callable[[Array], Array], scale: Array) -> Callable[[Array], Array]:

@@ -11,6 +11,7 @@ from typing import Any
 from array_api_compat import device, is_cupy_array, is_torch_array
 
 from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.linalg import add_to_diagonal
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pitfalls import Pitfall
 from grayzone.solvers.kernel.features import indefinite
@@ -234,10 +235,7 @@ def _add_diagonal(B: Array, value: float) -> None:
         return
     # a penalty below the rounding errors of the values would leave no factor
     rounding = _ROUNDING * m * float(xp.max(xp.abs(xp.linalg.diagonal(B))))
-    value = max(value, rounding)
-    for a in range(0, m, _INVERTED):
-        b = min(m, a + _INVERTED)
-        B[a:b, a:b] += value * xp.eye(b - a, dtype=B.dtype, device=device(B))
+    add_to_diagonal(B, float(max(value, rounding)))
 
 
 def _cholesky(B: Array) -> Array:

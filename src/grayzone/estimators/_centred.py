@@ -73,17 +73,18 @@ class Centred:
 
     def _on_centres(self, labelled: Labelled, spec: TruncatedSpec) -> TruncatedSpec:
         """Return the same problem on functions that the centres span."""
-        rows = labelled.held
-        found = (
-            self._found(labelled)
-            if rows is None
-            else rows.state("centres", None, lambda: self._found(labelled))
-        )
+        found = self._centres_of(labelled)
         self.__dict__.pop("centre_indices_", None)
         if found.numbers is not None:
             self.centre_indices_ = moved(found.numbers, labelled.like)
         self.n_centres_dropped_ = found.n_dropped
         return replace(spec, features=found.features)
+
+    def _centres_of(self, labelled: Labelled) -> Centres:
+        """Return the centres of rows; those that are held keep theirs."""
+        if labelled.held is None:
+            return self._found(labelled)
+        return labelled.held.state("centres", None, lambda: self._found(labelled))
 
     def _found(self, labelled: Labelled) -> Centres:
         centres = self.centres

@@ -15,6 +15,7 @@ import numpy as np
 from grayzone.decision import bayes_decision
 from grayzone.estimators._base import class_probabilities, log_probabilities
 from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.losses import softplus
 from grayzone.sources.labelled import Labelled
 
 Array = Any
@@ -54,7 +55,10 @@ class Yardstick:
     def log_loss(self, rows: Array, scores: Array) -> float:
         """Mean log-loss of rows with these scores."""
         codes = self.codes[rows]
-        losses = -log_probabilities(scores)[np.arange(codes.size), codes]
+        if scores.shape[1] == 1:
+            losses = softplus(np.where(codes == 1, -scores[:, 0], scores[:, 0]))
+        else:
+            losses = -log_probabilities(scores)[np.arange(codes.size), codes]
         return float(np.average(losses, weights=self.weight[rows] * self.factors[codes]))
 
     def decided(self, rows: Array, scores: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +12,9 @@ from array_api_compat import is_numpy_array
 from grayzone.estimators._judging import Decisions
 from grayzone.estimators._search import FoldedRows, Scorer, scored
 from grayzone.estimators.truncated import TruncatedLogisticRegression
-from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
-from grayzone.numerics.kernels import Kernel
 from grayzone.solvers import Solution
-from grayzone.solvers.kernel.choose import kernel_for
-from grayzone.solvers.kernel.device_matrix import KernelValues
-from grayzone.solvers.kernel.device_path import fit_path
+from grayzone.solvers.kernel.centres import Centres
 from grayzone.sources.labelled import Labelled
 
 Array = Any
@@ -137,10 +133,23 @@ class Walk(NamedTuple):
 
 
 def walk_fold(
-    grid: Grid, judge: Judge, data: FoldedRows, train: Array, test: Array, known: Known
+    grid: Grid,
+    judge: Judge,
+    data: FoldedRows,
+    centres: Centres | None,
+    train: Array,
+    test: Array,
+    known: Known,
 ) -> Walk:
-    """Fit all pairs to the training rows of one fold, and judge them by the others."""
+    """Fit all pairs to the training rows of one fold, and judge them by the others.
+
+    Those that are known already are not fitted; ``centres`` are those of all folds.
+    """
+    if len(known) == grid.Cs.size * len(grid.zones):  # all zones are the same, without an edge
+        return _summed(known, {0})
     labelled = data.labelled(train, grid.shared["class_weight"])
+    if centres is not None:
+        labelled.all_held.state("centres", None, lambda: centres)
     held = HeldOut(*data.take(test, train), test, data.costs_of(test))
     order = np.argsort(grid.Cs, kind="stable")
     results, first_of, coef = dict(known), dict[tuple[float, ...], int](), dict[int, Array]()
@@ -158,7 +167,12 @@ def walk_fold(
             coef[C], before = solution.coef, C
             fine, judged = solution.fine(model.tol), judge(model, held, None)
             results[zone, C] = Result(judged, model.n_iter_, fine, solution.constant)
-    fitted = [result for (zone, _), result in results.items() if zone in first_of.values()]
+    return _summed(results, set(first_of.values()))
+
+
+def _summed(results: Known, zones: set[int]) -> Walk:
+    """What a fold says, with how many fits of these zones, each of its own, failed somehow."""
+    fitted = [result for (zone, _), result in results.items() if zone in zones]
     n_failed = sum(not result.fine for result in fitted)
     return Walk(results, n_failed, sum(result.constant for result in fitted))
 
@@ -174,78 +188,3 @@ def _fit_from(
         if model.dual_gap_ <= model.tol:
             return solution
     return model._fit_to(labelled, several_fits=True)
-
-
-# ----------------------------------------------------------------------------------------------
-# Plain kernel logistic regression on a device: all penalties and folds at once
-# ----------------------------------------------------------------------------------------------
-
-
-def plain_fits(
-    grid: Grid, judge: Judge, data: FoldedRows, folds: list[Fold], whole: Labelled
-) -> list[Known]:
-    """Fit what can be fitted at once: folds and penalties of two classes share a kernel matrix.
-
-    All zones without an edge are the same fits.
-    """
-    known: list[Known] = [{} for _ in folds]
-    model = grid.model(0, 0)
-    kernels = data.elsewhere and model.kernel != "linear" and model.loss == "truncated"
-    kernels = kernels and model.centres is None
-    zones = [zone for zone in range(len(grid.zones)) if grid.is_plain(zone, whole)]
-    if not (kernels and zones and len(whole.classes) == 2):
-        return known
-    # the width of a kernel may depend on the rows of a fold
-    groups: dict[Kernel, dict[int, Labelled]] = {}
-    for number, (train, _) in enumerate(folds):
-        labelled = model._set_decision(data.labelled(train, grid.shared["class_weight"]))
-        groups.setdefault(kernel_for(model, labelled), {})[number] = labelled
-    for kernel, members in groups.items():
-        values = KernelValues(kernel, data.X)
-        if values.kept is None:  # no room: one after the other, each planning its own memory
-            continue
-        try:
-            found = list(_fit_at_once(grid, judge, data, folds, values, members))
-        except FloatingPointError:  # values out of range: one after the other knows more ways
-            continue
-        for (number, C), result in found:
-            known[number].update({(zone, C): result for zone in zones})
-    return known
-
-
-def _fit_at_once(
-    grid: Grid,
-    judge: Judge,
-    data: FoldedRows,
-    folds: list[Fold],
-    values: KernelValues,
-    members: dict[int, Labelled],
-) -> Iterator[tuple[tuple[int, int], Result]]:
-    """Fit these folds for all penalties; gives what is known of each fold and C."""
-    model = grid.model(0, 0)
-    weight = np.zeros((data.y.shape[0], len(members)))
-    for column, (number, labelled) in enumerate(members.items()):
-        assert labelled.held is not None
-        seen = folds[number][0][as_numpy(labelled.held.places())]
-        weight[seen, column] = as_numpy(labelled.held.weight)
-    path = fit_path(
-        values,
-        moved(np.where(data.y == np.unique(data.y)[1], 1.0, -1.0), data.X),
-        moved(weight, data.X),
-        1.0 / grid.Cs,
-        fit_intercept=model.fit_intercept,
-        tol=model.tol,
-        max_iter=model.max_iter,
-    )
-    scores = as_numpy(path.scores)
-    pairs = ((number, C) for number in members for C in range(grid.Cs.size))
-    for place, (number, C) in enumerate(pairs):
-        model._set_decision(data.labelled(folds[number][0], grid.shared["class_weight"]))
-        test = folds[number][1]
-        own = None if data.weight is None else data.weight[test]
-        held = HeldOut(np.empty((test.size, 0)), data.y[test], own, test, data.costs_of(test))
-        fine = bool(path.gaps[place] <= model.tol)
-        if not np.all(np.isfinite(scores[test, place])):
-            continue
-        judged = judge(model, held, scores[test, place][:, None])
-        yield (number, C), Result(judged, int(path.n_iter[place]), fine)

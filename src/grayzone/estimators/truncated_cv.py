@@ -30,6 +30,7 @@ from grayzone.estimators._search import (
 from grayzone.estimators._selection import check_carrier
 from grayzone.estimators._tails import Tailed
 from grayzone.estimators._told import CONSTANT_HELP
+from grayzone.estimators._at_once import walk_folds
 from grayzone.estimators._zone_grid import (
     Fold,
     Grid,
@@ -38,9 +39,7 @@ from grayzone.estimators._zone_grid import (
     Judged,
     Walk,
     by_scorer,
-    plain_fits,
     scores_of,
-    walk_fold,
 )
 from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.numerics.backend import moved
@@ -397,7 +396,7 @@ class TruncatedLogisticRegressionCV(
         """Choose the pair with the best mean score."""
         widths = grid.widths(labelled)
         with fold_by_fold(self, len(folds)) as run:
-            walks = _walk(run, grid, judge, data, folds, labelled)
+            walks = walk_folds(run, grid, judge, data, folds, labelled, scores_do=False)
         scores = np.stack([walk.scores for walk in walks], axis=2)
         n_iters = np.stack([walk.n_iter for walk in walks], axis=2)
         pair = _best_pair(scores, grid.Cs, widths)
@@ -414,12 +413,14 @@ class TruncatedLogisticRegressionCV(
             plain = plain._replace(shared={**plain.shared, "costs": costs})
         with fold_by_fold(self, 2 * len(folds)) as run:
             by_loss = partial(_by_log_loss, yardstick)
-            path = _walk(run, plain, by_loss, data._replace(costs=None), folds, _free(labelled))
+            path = walk_folds(
+                run, plain, by_loss, data._replace(costs=None), folds, _free(labelled)
+            )
             losses = np.stack([walk.scores[0] for walk in path], axis=1)
             best = min(best_places(losses, "C")[:, 0], key=lambda place: grid.Cs[place])
             Cs = np.clip(grid.Cs[best] * np.array(_AROUND), 1.0 / HEAVIEST, HEAVIEST)
             zoned, by_cost = grid._replace(Cs=Cs), partial(_by_cost, yardstick)
-            tried = _walk(run, zoned, by_cost, data, folds[: len(path)], labelled)
+            tried = walk_folds(run, zoned, by_cost, data, folds[: len(path)], labelled)
         deciding = Deciding.of(yardstick, [test for _, test in folds[: len(tried)]])
         if self.tune_threshold:
             deciding = deciding.with_cuts()
@@ -514,20 +515,6 @@ class _Choice(NamedTuple):
     def n_fits(self) -> int:
         """Fits of the folds."""
         return sum(len(walk.results) for walk in self.walks)
-
-
-def _walk(
-    run: Callable[..., list[Walk]],
-    grid: Grid,
-    judge: Judge,
-    data: FoldedRows,
-    folds: list[Fold],
-    labelled: Labelled,
-) -> list[Walk]:
-    """Fit and judge all pairs of a grid in every fold."""
-    known = plain_fits(grid, judge, data, folds, labelled)
-    work = partial(walk_fold, grid, judge, data)
-    return run(work, [(*fold, k) for fold, k in zip(folds, known, strict=True)])
 
 
 def _best_pair(scores: Array, Cs: Array, widths: Array) -> tuple[int, int]:

@@ -81,6 +81,11 @@ class CentreMap:
         xp = array_namespace(self.inverse)
         return xp.astype(self.inverse, xp.float32)
 
+    def first(self, k: int) -> CentreMap:
+        """Return the map of the first centres: its features are the first ones of this."""
+        inverse = array_namespace(self.inverse).asarray(self.inverse[:k, :k], copy=True)
+        return CentreMap(self.kernel, self.rows[:k, :], self.right[:k, :], inverse)
+
     def expansion(self, slopes: Array) -> Array:
         """Coefficients (Q, m) of the centres for coefficients (Q, m) of the features."""
         return array_namespace(slopes).matmul(slopes, self.inverse)
@@ -209,6 +214,13 @@ class CentredDesign(Design):
         other = copy(self)
         other.coarse = coarse
         return other
+
+    def of_first(self, k: int) -> Design:
+        """Return the design of the features of the first centres."""
+        if self.kept is not None:
+            return DenseDesign(self.kept.X[:, :k], self.fit_intercept)
+        features, own = self.features.first(k), 0.5 * self.budget
+        return CentredDesign(self.X, features, self.fit_intercept, budget=own, coarse=self.coarse)
 
     # ------------------------------------------------------------------------------------------
     # Features that are kept

@@ -18,11 +18,12 @@ Array = Any
 _LARGE = 512
 
 
-def factorise(H: Array) -> Callable[[Array], Array]:
+def factorise(H: Array, often: bool = False) -> Callable[[Array], Array]:
     """Cholesky factor of H, scaled to unit diagonal; gives the function that solves.
 
     The scaling takes badly scaled features out of the condition number; a ridge at rounding
-    level, raised until the factor exists, takes care of exact duplicates.
+    level, raised until the factor exists, takes care of exact duplicates. Where it will solve
+    ``often``, one right-hand side after the other, a device inverts the factor.
     """
     xp = array_namespace(H)
     diagonal = xp.linalg.diagonal(H)
@@ -36,7 +37,7 @@ def factorise(H: Array) -> Callable[[Array], Array]:
     scaled *= scale[None, :]
     ridge = 1e-15
     while ridge < 1.0:
-        inner = _cholesky(with_diagonal(scaled, ridge))
+        inner = _cholesky(with_diagonal(scaled, ridge), often)
         if inner is not None:
             return _scaled(inner, scale)
         ridge *= 100.0
@@ -77,7 +78,7 @@ def lower_factor(H: Array) -> Array:
         raise FloatingPointError("a matrix is not positive definite, or not finite") from error
 
 
-def _cholesky(H: Array) -> Callable[[Array], Array] | None:
+def _cholesky(H: Array, often: bool) -> Callable[[Array], Array] | None:
     if is_numpy_array(H):
         # LAPACK itself: the wrappers cost more than systems of this size
         factor, failed = dpotrf(H, lower=True, clean=False)
@@ -89,6 +90,11 @@ def _cholesky(H: Array) -> Callable[[Array], Array] | None:
         return None
     if H.shape[0] > _LARGE and is_torch_array(H):
         import torch
+
+        if often and H.device.type == "cuda":  # which substitutes one number after the other
+            eye = torch.eye(H.shape[0], dtype=H.dtype, device=H.device)
+            turned = torch.linalg.solve_triangular(lower, eye, upper=False)
+            return lambda r: turned.T @ (turned @ r)
 
         return lambda r: torch.cholesky_solve(xp.reshape(r, (r.shape[0], -1)), lower).reshape(
             r.shape

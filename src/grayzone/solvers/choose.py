@@ -47,6 +47,7 @@ from grayzone.solvers.truncated import streamed
 from grayzone.solvers.truncated.active_set import ActiveSet
 from grayzone.solvers.truncated.ascent import Ascent, suits_ascent
 from grayzone.solvers.truncated.constant import is_constant, no_worse
+from grayzone.solvers.truncated.conjugate import Conjugate, suits_conjugate
 from grayzone.solvers.truncated.decomposed import Decomposed
 from grayzone.solvers.truncated.primal import MAX_FACTORISED, Primal
 from grayzone.solvers.truncated.spec import TruncatedSpec
@@ -134,7 +135,7 @@ def minimise(
         by = minimise_problem if whole else _minimise_part
         solution = by(problem, solver, seed=seed, **options)
     elif spec.kernel is None:
-        solution = minimise_streamed(rows, spec, **options)
+        solution = _minimise_mapped(rows, spec, **options)
     else:
         assert rows.held is not None  # as was checked
         problem = spec.problem(rows.held)
@@ -226,6 +227,14 @@ def minimise_streamed(labelled: Labelled, spec: TruncatedSpec, **options: Any) -
     return replace(solution, certificate=certificate, multipliers=multipliers)
 
 
+def _minimise_mapped(labelled: Labelled, spec: TruncatedSpec, **options: Any) -> Solution:
+    """Minimise over linear functions, smooth ones of features of centres by conjugate gradients."""
+    problem = None if labelled.held is None else spec.problem(labelled.held)
+    if problem is not None and suits_conjugate(problem):
+        return solve(problem, Conjugate(), **options)
+    return minimise_streamed(labelled, spec, **options)
+
+
 def _minimise_on_device(
     labelled: Labelled, problem: Problem, spec: TruncatedSpec, **options: Any
 ) -> Solution:
@@ -300,6 +309,8 @@ def choose(name: str, problem: Problem, seed: int = 0) -> Solver:
     if name == "primal":
         return Primal()
     centred = isinstance(problem.design, CentredDesign)
+    if suits_conjugate(problem) and problem.design.kept is not None:
+        return Conjugate()
     few = _MANY_CENTRES if centred else MAX_FACTORISED
     if problem.n_outputs * problem.design.n_coef <= few:
         return Decomposed(seed)
@@ -381,7 +392,7 @@ def _linear(
     first = solve(problem, strategy, max_iter=max_iter, start=start, **options)
     left = max_iter - first.n_iter
     ended = first.status in (Status.CONVERGED, Status.STOPPED)
-    if ended or not isinstance(strategy, Decomposed | Ascent) or left < 1:
+    if ended or not isinstance(strategy, Decomposed | Ascent | Conjugate) or left < 1:
         return first
     # slower and sure: smoothed Newton steps, each of them downhill
     second = solve(problem, Primal(), max_iter=left, start=first.coef, **options)

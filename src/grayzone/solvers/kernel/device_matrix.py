@@ -28,21 +28,26 @@ _ROUNDING = 1e-15  # of a sum of kernel values, relative, for each of them
 _SPARE = 1.5e9  # bytes left for vectors, tiles and the library itself
 
 
+def is_on_gpu(like: Array) -> bool:
+    """Whether an array has the memory of a device to itself."""
+    return is_cupy_array(like) or (is_torch_array(like) and like.device.type == "cuda")
+
+
 def free_memory(like: Array) -> float:
     """Bytes that arrays on the device of another may still take."""
-    if is_torch_array(like) and like.device.type == "cuda":
+    if not is_on_gpu(like):
+        return _free_host_memory()
+    if is_torch_array(like):
         import torch
 
         free, _ = torch.cuda.mem_get_info(like.device)
         kept = torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
         return float(free + kept)
-    if is_cupy_array(like):
-        import cupy
+    import cupy
 
-        with like.device:
-            free, _ = cupy.cuda.runtime.memGetInfo()
-            return float(free + cupy.get_default_memory_pool().free_bytes())
-    return _free_host_memory()
+    with like.device:
+        free, _ = cupy.cuda.runtime.memGetInfo()
+        return float(free + cupy.get_default_memory_pool().free_bytes())
 
 
 def _free_host_memory() -> float:

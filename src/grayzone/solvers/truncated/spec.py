@@ -17,6 +17,7 @@ from grayzone.numerics.losses import TruncatedLogistic, sigmoid
 from grayzone.numerics.margins import Margins, SignedMargin, SoftmaxMargin
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.kernel.device_design import DeviceKernelDesign
+from grayzone.solvers.kernel.device_matrix import free_memory, is_on_gpu
 from grayzone.solvers.problem import Problem, prior_coef
 from grayzone.sources.labelled import Rows
 
@@ -226,6 +227,8 @@ class TruncatedSpec:
     def _mapped(self, rows: Rows) -> CentredDesign:
         assert self.features is not None
         budget, intercept = self.cache_bytes, self.fit_intercept
+        if is_on_gpu(rows.weight):  # of its own memory half of what is free, if that is more
+            budget = max(budget, 0.5 * free_memory(rows.weight))
         return CentredDesign(rows.X, self.features, intercept, budget=budget, coarse=self.coarse)
 
     def _kernel_design(self, rows: Rows) -> Design:

@@ -84,7 +84,7 @@ class _FewRows:
 
     def __init__(self, hessian: Array, rows: Array) -> None:
         self.hessian, self.rows = hessian, rows
-        self.base = factorise(hessian)
+        self.base = factorise(hessian, often=True)
         self.inner = array_namespace(rows).matmul(rows, self.base(rows.T))  # Φ H⁻¹ Φ'
 
     def weighted(self, weights: Array) -> Solve:
@@ -92,7 +92,7 @@ class _FewRows:
         xp, rows = array_namespace(weights), self.rows
         root = xp.sqrt(weights)
         eye = xp.eye(rows.shape[0], dtype=xp.float64, device=device(rows))
-        small = factorise(eye + root[:, None] * self.inner * root[None, :])
+        small = factorise(eye + root[:, None] * self.inner * root[None, :], often=True)
 
         def once(r: Array) -> Array:
             x = self.base(r)

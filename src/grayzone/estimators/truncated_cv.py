@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from grayzone.estimators._at_once import walk_folds
 from grayzone.estimators._base import SupportVectorClassifier
 from grayzone.estimators._callbacks import FIT_DEPTH, CallbackSupportMixin, with_callbacks
 from grayzone.estimators._centred import Centred
@@ -30,7 +31,6 @@ from grayzone.estimators._search import (
 from grayzone.estimators._selection import check_carrier
 from grayzone.estimators._tails import Tailed
 from grayzone.estimators._told import CONSTANT_HELP
-from grayzone.estimators._at_once import walk_folds
 from grayzone.estimators._zone_grid import (
     Fold,
     Grid,

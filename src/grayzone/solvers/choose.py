@@ -46,8 +46,8 @@ from grayzone.solvers.sparse.solve import minimise_sparse
 from grayzone.solvers.truncated import streamed
 from grayzone.solvers.truncated.active_set import ActiveSet
 from grayzone.solvers.truncated.ascent import Ascent, suits_ascent
-from grayzone.solvers.truncated.constant import is_constant, no_worse
 from grayzone.solvers.truncated.conjugate import Conjugate, suits_conjugate
+from grayzone.solvers.truncated.constant import is_constant, no_worse
 from grayzone.solvers.truncated.decomposed import Decomposed
 from grayzone.solvers.truncated.primal import MAX_FACTORISED, Primal
 from grayzone.solvers.truncated.spec import TruncatedSpec

@@ -30,6 +30,7 @@ from grayzone.numerics.designs import DenseDesign, as_design
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.certificate import certify
+from grayzone.solvers.kernel.beyond_memory import BeyondMemory, is_beyond_memory
 from grayzone.solvers.kernel.device_design import DeviceKernelDesign
 from grayzone.solvers.kernel.device_kernel import KernelNewton
 from grayzone.solvers.kernel.device_matrix import check_memory
@@ -241,7 +242,8 @@ def _minimise_on_device(
     """Newton steps on the kernel matrix for two classes, features of the kernel for more."""
     assert labelled.held is not None
     if spec.n_outputs == 1:
-        return solve(problem, KernelNewton(), **options)
+        beyond = is_beyond_memory(problem)
+        return solve(problem, BeyondMemory() if beyond else KernelNewton(), **options)
     design = problem.design
     assert isinstance(design, DeviceKernelDesign)
     check_memory(design.n_rows, problem.weight, matrices=4)

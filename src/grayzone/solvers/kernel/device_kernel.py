@@ -156,6 +156,27 @@ class KernelNewton:
         return newton.advance()
 
 
+def spanned_state(
+    problem: Problem, design: DeviceKernelDesign, coef: Array, intercept: Array
+) -> State:
+    """State of the function that the duals span which coefficients (n,) are, certified."""
+    xp, w = array_namespace(coef), problem.weight
+    y = problem.margins.y
+    a = problem.penalty * y * coef / xp.where(w > 0, w, 1.0)
+    duals = problem.margins.pull(a[:, None], xp.clip(a, min=0.0, max=1.0))
+    if design.fit_intercept:
+        scale = problem.margins.scaling(problem.margins.flow(duals, w))
+        duals = problem.margins.scaled(duals, scale)
+    a = -y * duals[:, 0]
+    spans = (y * w * a / problem.penalty)[None, :]
+    scores = design.function(spans[0, :])[:, None] + intercept
+    if design.fit_intercept:
+        spans = xp.concat([spans, xp.reshape(intercept, (1, 1))], axis=1)
+    u = problem.margins.margin(scores)
+    certificate = certify_duals(problem, spans, scores, duals, u=u, spanned=True)
+    return State(spans, scores, u, a, certificate=certificate)
+
+
 class _Newton:
     """One fit: Newton steps for ever narrower kinks, each of them certified.
 
@@ -191,21 +212,7 @@ class _Newton:
         return state.certificate.relative
 
     def _certified(self) -> State:
-        """State of the function that the duals span which the coefficients are."""
-        xp, problem, w, y = self.xp, self.problem, self.weight, self.y
-        a = problem.penalty * y * self.point.coef / xp.where(w > 0, w, 1.0)
-        duals = problem.margins.pull(a[:, None], xp.clip(a, min=0.0, max=1.0))
-        if self.design.fit_intercept:
-            scale = problem.margins.scaling(problem.margins.flow(duals, w))
-            duals = problem.margins.scaled(duals, scale)
-        a = -y * duals[:, 0]
-        coef = (y * w * a / problem.penalty)[None, :]
-        scores = self.design.function(coef[0, :])[:, None] + self.point.intercept
-        if self.design.fit_intercept:
-            coef = xp.concat([coef, xp.reshape(self.point.intercept, (1, 1))], axis=1)
-        u = problem.margins.margin(scores)
-        certificate = certify_duals(problem, coef, scores, duals, u=u, spanned=True)
-        return State(coef, scores, u, a, certificate=certificate)
+        return spanned_state(self.problem, self.design, self.point.coef, self.point.intercept)
 
     def advance(self) -> State:
         """Step, and narrow the kink where the gap is small enough for it."""

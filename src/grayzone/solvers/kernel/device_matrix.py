@@ -60,6 +60,11 @@ def _free_host_memory() -> float:
         return float("inf")
 
 
+def fits_in_memory(n_rows: int, like: Array) -> bool:
+    """Whether the system of so many rows, factorised, has room beside an array."""
+    return system_bytes(n_rows) <= free_memory(like)
+
+
 def check_memory(n_rows: int, like: Array, matrices: int = 1) -> None:
     """Check before anything is allocated that a fit of so many rows fits.
 
@@ -73,7 +78,7 @@ def check_memory(n_rows: int, like: Array, matrices: int = 1) -> None:
         raise MemoryError(
             f"An exact kernel fit of {n_rows} rows needs {needed / 1e9:.1f} GB on "
             f"{device(like)}, where {free / 1e9:.1f} GB are free: enough for some {largest} rows. "
-            "Take fewer rows, or few that span the function: centres, or ImportVectorMachine, "
+            "Take zone=None, which needs no such matrix, fewer rows, or few that span the function: centres, or ImportVectorMachine, "
             "whose memory grows with the rows alone."
         )
 
@@ -121,6 +126,13 @@ class KernelValues:
         places = xp.nonzero(xp.any(coef != 0.0, axis=1))[0]
         right = self.kernel.right(xp.take(self.X, places, axis=0))
         return self.kernel.product(self.X, right, xp.take(coef, places, axis=0))
+
+    def columns(self, places: Array) -> Array:
+        """Kernel values of all rows with those at places, a new matrix."""
+        xp = array_namespace(places)
+        if self.kept is not None:
+            return xp.take(self.kept, places, axis=1)
+        return _filled(self.kernel, self.X, xp.take(self.X, places, axis=0))
 
     def check_definite(self) -> None:
         """Check that the kernel is one, where it need not be: its factor has to exist."""

@@ -48,7 +48,7 @@ class PathSolution(NamedTuple):
     n_iter: Array  # (P,) Newton steps, NumPy
 
 
-class _Fits(NamedTuple):
+class Fits(NamedTuple):
     """Fits side by side: coefficients, intercepts, scores, weights and penalties."""
 
     coef: Array  # (n, P)
@@ -57,12 +57,12 @@ class _Fits(NamedTuple):
     weight: Array  # (n, P)
     penalty: Array  # (P,)
 
-    def take(self, places: Array) -> _Fits:
+    def take(self, places: Array) -> Fits:
         """Return these fits."""
         xp = array_namespace(self.coef)
-        return _Fits(*(xp.take(a, places, axis=a.ndim - 1) for a in self))
+        return Fits(*(xp.take(a, places, axis=a.ndim - 1) for a in self))
 
-    def with_columns(self, columns: Array, new: _Fits) -> _Fits:
+    def with_columns(self, columns: Array, new: Fits) -> Fits:
         """Return the fits with those of some columns (a NumPy array) replaced."""
         n_fits = self.penalty.shape[0]
         if columns.size == n_fits:
@@ -72,7 +72,7 @@ class _Fits(NamedTuple):
         kept = self.take(moved(others, self.penalty))
         xp = array_namespace(self.penalty)
         both = (xp.concat([a, b], axis=a.ndim - 1) for a, b in zip(kept, new, strict=True))
-        return _Fits(*both).take(order)
+        return Fits(*both).take(order)
 
 
 def fit_path(
@@ -116,10 +116,10 @@ def fit_path(
     """
     xp, (n, n_folds), n_pen = array_namespace(y), weight.shape, penalties.shape[0]
     order = np.argsort(-penalties, kind="stable")
-    path = _Path(values, _nystrom(values, seed), y, fit_intercept, tol, max_iter)
+    path = KernelFits(values, nystrom(values, seed), y, fit_intercept, tol, max_iter)
     step = max(1, min(_AT_ONCE, _COLUMNS // (n * n_folds)))
     found: dict[tuple[int, int], tuple[Array, float, int]] = {}
-    last: _Fits | None = None
+    last: Fits | None = None
     for a in range(0, n_pen, step):
         some = order[a : a + step]
         place = moved(np.repeat(np.arange(n_folds), some.size), y)
@@ -139,12 +139,12 @@ def fit_path(
     return PathSolution(xp.stack(scores, axis=1), np.array(gaps), np.array(n_iter))
 
 
-def _nystrom(values: KernelValues, seed: int) -> Array:
+def nystrom(values: KernelValues, seed: int, rank: int = _RANK) -> Array:
     """Features (n, r) whose inner products are K on the columns of some rows."""
     xp, n = array_namespace(values.X), values.X.shape[0]
-    chosen = np.sort(np.random.default_rng(seed).permutation(n)[: min(n, _RANK)])
+    chosen = np.sort(np.random.default_rng(seed).permutation(n)[: min(n, rank)])
     places = moved(chosen, values.X)
-    columns = xp.take(values.kept, places, axis=1)
+    columns = values.columns(places)
     square = xp.take(columns, places, axis=0)
     size = float(xp.max(xp.linalg.diagonal(square)))
     eye = xp.eye(square.shape[0], dtype=xp.float64, device=device(columns))
@@ -152,7 +152,7 @@ def _nystrom(values: KernelValues, seed: int) -> Array:
     return xp.matmul(columns, inverse_of_lower(lower).T)
 
 
-class _Path:
+class KernelFits:
     """Newton steps of several fits at a time, on one kernel matrix."""
 
     def __init__(
@@ -168,13 +168,13 @@ class _Path:
         self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
         self.xp, self.idle = array_namespace(y), 0
 
-    def run(self, fits: _Fits) -> tuple[_Fits, Array, Array]:
+    def run(self, fits: Fits) -> tuple[Fits, Array, Array]:
         """Newton steps of all fits, until each is good enough; gives gaps and steps, too."""
         n_fits = fits.penalty.shape[0]
         every, left, worst = fits, np.arange(n_fits), 1.0
         gaps, n_iter = np.full(n_fits, np.inf), np.zeros(n_fits, dtype=int)
         for _ in range(self.max_iter):
-            fits = self._step(fits, min(_INNER, worst))
+            fits = self.step(fits, min(_INNER, worst))
             found = as_numpy(self._gaps(fits))
             better = found < gaps[left]
             gaps[left], n_iter[left] = found, n_iter[left] + 1
@@ -189,7 +189,7 @@ class _Path:
                 break
         return (every.with_columns(left, fits) if left.size else every), gaps, n_iter
 
-    def start(self, weight: Array, penalty: Array) -> _Fits:
+    def start(self, weight: Array, penalty: Array) -> Fits:
         """No function but an intercept that gives back the class priors."""
         xp = self.xp
         zeros = xp.zeros_like(weight)
@@ -197,9 +197,9 @@ class _Path:
         if self.fit_intercept:
             up = xp.sum(xp.where(self.y > 0, weight, 0.0), axis=0)
             intercept = xp.log(up / xp.sum(xp.where(self.y > 0, 0.0, weight), axis=0))
-        return _Fits(zeros, intercept, zeros + intercept, weight, penalty)
+        return Fits(zeros, intercept, zeros + intercept, weight, penalty)
 
-    def _step(self, fits: _Fits, accuracy: float) -> _Fits:
+    def step(self, fits: Fits, accuracy: float) -> Fits:
         """One Newton step of every fit."""
         xp = self.xp
         u = xp.clip(-self.y * fits.scores, min=-_STEEPEST, max=_STEEPEST)
@@ -217,7 +217,7 @@ class _Path:
         scores = self.values.product(coef) + intercept
         return self._searched(fits, fits._replace(coef=coef, intercept=intercept, scores=scores))
 
-    def _searched(self, fits: _Fits, trial: _Fits) -> _Fits:
+    def _searched(self, fits: Fits, trial: Fits) -> Fits:
         """Go to the least value on the way to the trial, each fit by itself."""
         xp = self.xp
         coef, scores = trial.coef - fits.coef, trial.scores - fits.scores
@@ -239,7 +239,7 @@ class _Path:
             scores=fits.scores + t * scores,
         )
 
-    def _gaps(self, fits: _Fits) -> Array:
+    def _gaps(self, fits: Fits) -> Array:
         """Relative duality gaps of the functions that the duals span."""
         xp, w = self.xp, fits.weight
         seen = w > 0

@@ -169,11 +169,11 @@ def _by_kernel(
     groups: dict[Kernel, dict[int, Labelled]] = {}
     for number, labelled in _of_folds(grid, data, folds).items():
         groups.setdefault(kernel_for(model, labelled), {})[number] = labelled
-    for kernel, labelled in groups.items():
+    for kernel, own in groups.items():
         values = KernelValues(kernel, data.X)
         if values.kept is None:  # no room: one after the other, each planning its own memory
             continue
-        members = _Members(grid, data, folds, labelled)
+        members = _Members(grid, data, folds, own)
         try:
             yield from list(members.judged(judge, _along_kernel(members, values)))
         except FloatingPointError:  # values out of range: one after the other knows more ways

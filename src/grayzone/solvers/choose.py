@@ -310,10 +310,11 @@ def choose(name: str, problem: Problem, seed: int = 0) -> Solver:
         return ActiveSet()
     if name == "primal":
         return Primal()
-    centred = isinstance(problem.design, CentredDesign)
-    if suits_conjugate(problem) and problem.design.kept is not None:
-        return Conjugate()
-    few = _MANY_CENTRES if centred else MAX_FACTORISED
+    design, few = problem.design, MAX_FACTORISED
+    if isinstance(design, CentredDesign):
+        few = _MANY_CENTRES
+        if suits_conjugate(problem) and design.kept is not None:
+            return Conjugate()
     if problem.n_outputs * problem.design.n_coef <= few:
         return Decomposed(seed)
     return Ascent(seed) if suits_ascent(problem) else Primal()

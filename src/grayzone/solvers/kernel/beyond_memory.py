@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_torch_array
 
+from grayzone.numerics.margins import SignedMargin
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import State
 from grayzone.solvers.kernel.device_design import DeviceKernelDesign
@@ -54,6 +55,7 @@ class BeyondMemory:
         rank = int(max(64, min(_RANK, design.n_rows, _SHARE * free / (8.0 * design.n_rows))))
         warnings.warn(_plan(design, rank, free), UserWarning, stacklevel=_DEPTH)
         features = nystrom(design.values, _SEED, rank)
+        assert isinstance(problem.margins, SignedMargin)
         y, xp = problem.margins.y, array_namespace(problem.weight)
         fits = KernelFits(design.values, features, y, design.fit_intercept, 0.0, 1)
         penalty = problem.penalty * xp.ones_like(problem.weight[:1])
@@ -69,6 +71,7 @@ class BeyondMemory:
 
     @staticmethod
     def _state(problem: Problem, fits: KernelFits, point: Any) -> State:
+        assert isinstance(problem.design, DeviceKernelDesign)
         found = spanned_state(problem, problem.design, point.coef[:, 0], point.intercept[0])
         assert found.certificate is not None
         return replace(found, memory=(fits, point), value=found.certificate.primal)

@@ -160,8 +160,8 @@ def spanned_state(
     problem: Problem, design: DeviceKernelDesign, coef: Array, intercept: Array
 ) -> State:
     """State of the function that the duals span which coefficients (n,) are, certified."""
-    xp, w = array_namespace(coef), problem.weight
-    y = problem.margins.y
+    assert isinstance(problem.margins, SignedMargin)
+    xp, w, y = array_namespace(coef), problem.weight, problem.margins.y
     a = problem.penalty * y * coef / xp.where(w > 0, w, 1.0)
     duals = problem.margins.pull(a[:, None], xp.clip(a, min=0.0, max=1.0))
     if design.fit_intercept:

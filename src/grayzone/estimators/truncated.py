@@ -163,7 +163,8 @@ class TruncatedLogisticRegression(
         Share of the l1 norm in the elastic net, above 0 and up to 1.
     cache_size : float, default=1000
         Megabytes that kernel values may take while fitting; what does not fit is computed again
-        when needed. Not used by the linear kernel.
+        when needed. Not used by the linear kernel; features of ``centres`` on a GPU may take half
+        of the memory that is free there, if that is more.
     fit_intercept : bool, default=True
         Whether to fit an (unpenalised) intercept.
     class_weight : mapping, "balanced" or None, default=None

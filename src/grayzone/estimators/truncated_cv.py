@@ -130,8 +130,8 @@ class TruncatedLogisticRegressionCV(
         Independent term of the polynomial and sigmoid kernels.
     centres : None, int or array of shape (m, n_features), default=None
         Rows that may span the function of a kernel, as in :class:`TruncatedLogisticRegression`:
-        None is every row. In each fold so many training rows are chosen, and the features that they
-        make of the others, once for all values of C and once for all zones.
+        None is every row. They are chosen once, among all rows and without a look at labels but for
+        an even share of the classes: folds have those of the model that is kept, and its kernel.
     centre_selection : {"random", "leverage", "import"}, default="random"
         How training rows become centres.
     loss : {"truncated", "ramp"}, default="truncated"

@@ -23,14 +23,15 @@ import numpy as np
 from grayzone.numerics.backend import moved
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import Terms, closed, terms_of
+from grayzone.solvers.kernel.device_matrix import is_on_gpu
 from grayzone.solvers.loop import Solution
 from grayzone.solvers.truncated.spec import TruncatedSpec
 from grayzone.sources.labelled import Rows
 
 Array = Any
 
-# Kernel values that are computed at most: a second or so.
-MOST_VALUES = 2**26
+# Kernel values that are computed at most, in this memory and on a GPU: a second or so.
+MOST_VALUES, _ON_GPU = 2**26, 2**32
 _LEAST_ROWS = 16  # that stand for all
 # Factors by which multipliers are made smaller.
 _FACTORS = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.0)
@@ -94,9 +95,10 @@ def unexplained(
     if n == 0:
         return 0.0, True
     some, beta = rows.take(active), xp.take(beta, active, axis=0)
-    exact, chosen = n * n <= MOST_VALUES, np.arange(n)
+    most = _ON_GPU if is_on_gpu(beta) else MOST_VALUES
+    exact, chosen = n * n <= most, np.arange(n)
     if not exact:
-        size = max(_LEAST_ROWS, MOST_VALUES // n)
+        size = max(_LEAST_ROWS, most // n)
         chosen = np.sort(np.random.default_rng(seed).permutation(n)[:size])
     places = moved(chosen, some.codes)
     part = some.take(places)

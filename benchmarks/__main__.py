@@ -15,9 +15,10 @@ from benchmarks import suite
 from benchmarks.compare import compare
 from benchmarks.headline import README
 from benchmarks.report import RESULTS
-from benchmarks.results import collect, write_results
+from benchmarks.results import HERE, collect, write_results
 
 QUICK_RESULTS = RESULTS / "quick"
+EARLIER = HERE / "RESULTS.json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     folder = options.folder or (QUICK_RESULTS if getattr(options, "quick", False) else RESULTS)
     if options.command == "results":
-        write_results(collect(folder), folder, readme=README)
+        write_results(collect(folder, EARLIER), folder, readme=README)
         return 0
     # whoever ends a long run otherwise, such as a scheduler, wants what is complete kept as well
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -54,8 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         jobs=options.jobs,
         folder=folder,
     )
-    if code != 130 and not options.quick and options.command == "all":
-        write_results(collect(folder), folder, readme=README)
+    if code != 130 and not options.quick and options.only is None:
+        # papers and races may be run by themselves: of the others what was known stays
+        earlier = None if options.command == "all" else EARLIER
+        write_results(collect(folder, earlier), folder, readme=README)
     return code
 
 
@@ -69,8 +72,8 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, text in (
         ("all", "papers, then peers, then RESULTS.md"),
-        ("papers", "tables and figures of the papers"),
-        ("peers", "races with other packages"),
+        ("papers", "tables and figures of the papers, then RESULTS.md with what is known of races"),
+        ("peers", "races with other packages, then RESULTS.md with what is known of papers"),
     ):
         add = commands.add_parser(name, help=text).add_argument
         add("--only", type=_names, help="names, separated by commas; see the command `list`")

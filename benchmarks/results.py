@@ -25,8 +25,15 @@ NOT_OBTAINABLE = (
 Record = dict[str, Any]
 
 
-def collect(folder: Path) -> Record:
+def collect(folder: Path, earlier: Path | None = None) -> Record:
     """Gather what was shown by all benchmarks of a run.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the run is.
+    earlier : Path or None
+        RESULTS.json of an earlier run, for benchmarks that this one is without.
 
     Raises
     ------
@@ -37,8 +44,15 @@ def collect(folder: Path) -> Record:
     if not path.is_file():
         raise SystemExit(f"{path} is not there: run `python -m benchmarks all` first")
     run = json.loads(path.read_text("utf-8"))
+    known = {}
+    if earlier is not None and earlier.is_file():
+        known = json.loads(earlier.read_text("utf-8"))["entries"]
     entries = {}
     for entry in ENTRIES:
+        before = known.get(entry.name, {})
+        if entry.name not in run["entries"] and before.get("status") == "complete":
+            entries[entry.name] = before
+            continue
         if entry.large and entry.name not in run["entries"]:
             continue  # no one asked for it
         ended = run["entries"].get(entry.name, {"status": "not run", "seconds": 0.0})
@@ -88,7 +102,7 @@ def _lines(results: Record) -> Iterator[str]:
     entries = results["entries"]
     yield "# Results"
     yield ""
-    yield "Made by `python -m benchmarks all`; do not edit. How things were measured is in"
+    yield "Made by `python -m benchmarks`; do not edit. How things were measured is in"
     yield "[README.md](README.md)."
     yield ""
     yield from _circumstances(results)

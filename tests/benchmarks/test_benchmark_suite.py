@@ -851,7 +851,22 @@ def test_results_of_no_run(tmp_path):
         results.collect(tmp_path)
 
 
-def test_all_writes_results_also_if_something_failed_but_not_if_stopped(
+def test_what_a_run_is_without_stays_as_it_was_known(bench, tmp_path):
+    assert bench.run("one", "race") == 0
+    earlier = tmp_path / "RESULTS.json"
+    earlier.write_text(json.dumps(results.collect(bench.folder)))
+    other = Bench(tmp_path / "other", bench.patch)
+    bench.folder = other.folder
+    assert bench.run("one") == 0
+    alone, both = results.collect(bench.folder), results.collect(bench.folder, earlier)
+    assert alone["entries"]["race"]["status"] == "not run"
+    assert both["entries"]["race"] == json.loads(earlier.read_text())["entries"]["race"]
+    assert both["entries"]["one"] == alone["entries"]["one"]
+    assert both["entries"]["two"]["status"] == "not run"  # nor was it before
+    assert results.collect(bench.folder, tmp_path / "absent.json") == alone
+
+
+def test_runs_write_results_also_if_something_failed_but_not_if_stopped(
     bench, tmp_path, monkeypatch
 ):
     bench.offer(entry("one"), entry("bad", full=("fail",)), entry("race", "peers"))
@@ -863,19 +878,21 @@ def test_all_writes_results_also_if_something_failed_but_not_if_stopped(
 
     monkeypatch.setattr("benchmarks.__main__.write_results", write)
     options = ["--folder", str(bench.folder), "--jobs", "1"]
-    assert main(["papers", *options]) == 1
+    monkeypatch.setattr("benchmarks.__main__.EARLIER", tmp_path / "absent.json")
+    assert main(["papers", "--only", "one", *options]) == 0
     assert main(["all", "--quick", "--folder", str(tmp_path / "quick")]) == 0
     assert targets == []
+    assert main(["papers", *options]) == 1
     assert main(["all", *options]) == 1
-    assert targets == [bench.folder]
+    assert targets == [bench.folder, bench.folder]
     text = (tmp_path / "target" / "RESULTS.md").read_text("utf-8")
     assert "2 reproduced." in text
     assert "- **bad: failed.** exit 3" in text
     assert main(["results", "--folder", str(bench.folder)]) == 0
-    assert len(targets) == 2
+    assert len(targets) == 3
     monkeypatch.setattr(suite, "run", lambda *args, **options: 130)
     assert main(["all", *options]) == 130
-    assert len(targets) == 2
+    assert len(targets) == 3
 
 
 def test_a_benchmark_that_goes_on_has_taken_the_time_before_as_well(tmp_path):

@@ -200,7 +200,7 @@ class DecisionEnsembleClassifier(
     Tables may hold categories, texts, dates and gaps. Boosted trees take categories as they are;
     other members a feature for each of ten rows or more.
 
-    Members learn from at most 100,000 rows (a kernel from 3,000), fewer in a `budget`, and all are
+    Members learn from at most 100,000 rows (a kernel from 20,000), fewer in a `budget`, and all are
     asked about at most 200,000: samples keep all rows of rare classes, and what is drawn of the
     others is weighted back, so that probabilities and costs are those of all rows.
 

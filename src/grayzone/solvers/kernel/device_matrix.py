@@ -78,8 +78,8 @@ def check_memory(n_rows: int, like: Array, matrices: int = 1) -> None:
         raise MemoryError(
             f"An exact kernel fit of {n_rows} rows needs {needed / 1e9:.1f} GB on "
             f"{device(like)}, where {free / 1e9:.1f} GB are free: enough for some {largest} rows. "
-            "Take zone=None, which needs no such matrix, fewer rows, or few that span the function: centres, or ImportVectorMachine, "
-            "whose memory grows with the rows alone."
+            "Take zone=None, which needs no such matrix, fewer rows, or few that span the "
+            "function: centres, or ImportVectorMachine, whose memory grows with the rows alone."
         )
 
 

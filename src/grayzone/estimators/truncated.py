@@ -48,7 +48,7 @@ from grayzone.solvers.choose import check_possible
 from grayzone.solvers.kernel.choose import kernel_for
 from grayzone.solvers.kernel.systems import scattered
 from grayzone.solvers.truncated.ramp import descend_ramp
-from grayzone.solvers.truncated.tails import tail_slopes
+from grayzone.solvers.truncated.tails import tail_shapes
 from grayzone.solvers.truncated.unpenalised import without_penalty
 from grayzone.sources.labelled import Labelled
 from grayzone.sources.open import open_rows
@@ -433,24 +433,29 @@ class TruncatedLogisticRegression(
             ramp = descend_ramp(labelled, spec, ceilings, **options)
             solution, kept = ramp.convex, ramp.kept
             self.objective_, self.n_iter_ = ramp.objectives[-1], ramp.n_iter
-        slopes = self._fit_tails(labelled, spec, solution)
+        slopes, bends = self._fit_tails(labelled, spec, solution)
         held = labelled.held is not None
         self._expose(kept if held and ceilings is not None else labelled, spec, solution)
         self.tail_slopes_ = moved(slopes, labelled.like)
+        self.tail_bends_ = moved(bends, labelled.like)
         self._bound_restriction(labelled, spec, solution, several_fits or ceilings is not None)
         return solution
 
-    def _fit_tails(self, labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> Array:
-        """Slopes beyond the zone, 1 for classes that are not calibrated."""
+    def _fit_tails(
+        self, labelled: Labelled, spec: TruncatedSpec, solution: Solution
+    ) -> tuple[Array, Array]:
+        """Slopes and bends beyond the zone, 1 and 0 for classes that are not calibrated."""
         ends, caps = self._tail_ends(), self._caps()
         # where some decision is made beyond the zone, a slope would change it
         decided = caps >= certain_from(self._action_costs()) * (1.0 - _ROUNDING)
         alone = caps >= 0.5 if len(caps) > 2 else caps > 0.0
         if self.tails == "as-fitted" or solution.constant or not np.any(decided & alone):
-            return np.ones(len(caps))
+            return np.ones(len(caps)), np.zeros(len(caps))
         ends = np.where(decided & alone, ends, np.inf)
         scores = None if labelled.held is None else solution.scores
-        return tail_slopes(labelled, spec, solution.coef, ends, scores)
+        # a ramp gives rows up, which have no part in its fit either
+        convex = self.loss == "truncated"
+        return tail_shapes(labelled, spec, solution.coef, ends, scores, alone=convex)
 
     def _without_penalty(
         self, labelled: Labelled, spec: TruncatedSpec, options: dict[str, Any]
@@ -569,7 +574,7 @@ class TruncatedLogisticRegression(
     def _expose_function(self, labelled: Labelled, spec: TruncatedSpec, coef: Array) -> None:
         """Set what predictions need."""
         xp, d = array_namespace(coef), coef.shape[1] - int(spec.fit_intercept)
-        for name in ("coef_", "tail_slopes_"):
+        for name in ("coef_", "tail_slopes_", "tail_bends_"):
             self.__dict__.pop(name, None)
         self._keep_nothing()
         self.intercept_ = xp.zeros_like(coef[:, 0])

@@ -1,0 +1,219 @@
+r"""Scores that rows of two classes would have had without a part in the fit, by one Newton step.
+
+Rows that the truncated loss ignores have the scores that they have: leaving them out changes
+nothing. One with slope :math:`\alpha_i` and bend :math:`\omega_i` of its loss pulls its own score
+f_i towards its class, without it
+
+.. math:: f_i - y_i \frac{\ell_i}{1 - \ell_i} \frac{\alpha_i}{\omega_i}, \qquad
+          \ell_i = w_i \omega_i \, x_i' \bigl(\lambda I + \sum_j w_j \omega_j x_j x_j'\bigr)^{-1} x_i,
+
+with no :math:`\lambda` for the intercept. Rows near the kink stay there whatever others do: they
+are very stiff, and are not moved themselves. With kernels, and where fewer rows than features have
+a bend, the same :math:`\ell` come from the rows' inner products G, without an intercept
+:math:`\ell = 1 - \mathrm{diag}(I + W^{1/2} G W^{1/2} / \lambda)^{-1}`, W that of
+:math:`w \omega`.
+
+What is left out weighs as much as the lightest row, times the weight of its class: a row of weight
+three is three rows, and the unit of weights makes no difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from array_api_compat import device, is_numpy_array
+from scipy.linalg.lapack import dtrtri
+
+from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import Floats
+from grayzone.numerics.linalg import lower_factor, with_diagonal
+from grayzone.numerics.losses import sigmoid
+from grayzone.numerics.namespace import array_namespace
+from grayzone.solvers.kernel.systems import scattered
+from grayzone.solvers.problem import Problem
+from grayzone.solvers.truncated.spec import TruncatedSpec
+from grayzone.sources.labelled import Labelled, Rows
+from grayzone.sources.source import Sums
+
+Array = Any
+
+# Distance from the kink within which rows are kept there, and how much stiffer they are then.
+_NEAR, _STIFF = 1e-2, 1e3
+# Margin from which on a row is so far on the wrong side that moving it makes no difference.
+_FAR = 15.0
+# Bends that are none.
+_NONE = 1e-12
+# Rows for each coefficient from which on a row hardly moves its own score.
+_MANY = 200
+# Coefficients, or rows with a bend, up to which they are worth a factor.
+_MOST = 2000
+# Ridge of a matrix of unit diagonal, for features that are copies of others.
+_RIDGE = 1e-12
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What moves scores: of blocks of rows by an inverse root, of rows that are held by leverages.
+
+    Attributes
+    ----------
+    units : ndarray of shape (K,)
+        Weight that is left out of the rows of each class.
+    root : array of shape (p, p) or None
+        A root R of the inverse Hessian R'R.
+    leverages : array of shape (n,) or None
+        Those of all rows.
+    """
+
+    units: Floats
+    root: Array | None = None
+    leverages: Array | None = None
+
+    def __call__(self, rows: Rows, problem: Problem, scores: Array) -> Array:
+        """Return the scores (n, 1) that rows would have had without a part in the fit."""
+        xp = array_namespace(scores)
+        slope, bend = _slopes_and_bends(problem, scores)
+        leverage = self.leverages
+        if leverage is None:
+            root = moved(self.root, rows.weight)
+            leverage = _leverages(problem, rows.weight * bend, slope, root)
+        unit = xp.take(moved(self.units, rows.weight), rows.codes)
+        weight = xp.where(rows.weight > 0.0, rows.weight, 1.0)
+        part = xp.clip(leverage * xp.clip(unit / weight, max=1.0), min=0.0, max=1.0 - 1e-9)
+        step = part / (1.0 - part) * slope / xp.where(bend > _NONE, bend, 1.0)
+        sign = xp.where(rows.codes == 1, xp.ones_like(step), -1.0)
+        return scores - (sign * step)[:, None]
+
+
+def left_out(
+    labelled: Labelled, spec: TruncatedSpec, coef: Array, scores: Array | None
+) -> LeftOut | None:
+    """Find what moves scores; None where rows hardly move their own, or that is not worth it.
+
+    Parameters
+    ----------
+    labelled : Labelled
+        The rows.
+    spec : TruncatedSpec
+        What was fitted.
+    coef : array of shape (Q, p)
+        Coefficients of the fit.
+    scores : array of shape (n, Q), optional
+        Scores of rows that are held, where they are known.
+    """
+    n_coef = spec.n_slopes(labelled.n_features) + int(spec.fit_intercept)
+    few = spec.kernel is not None or labelled.n_rows < _MANY * n_coef
+    if spec.n_classes > 2 or spec.l1_ratio > 0.0 or not few:
+        return None
+    if labelled.held is not None:
+        problem = spec.problem(labelled.held)
+        scores = problem.design.scores(coef) if scores is None else scores
+        stiff = labelled.held.weight * _slopes_and_bends(problem, scores)[1]
+        active = array_namespace(stiff).nonzero(stiff > _NONE)[0]
+        if spec.kernel is not None or active.shape[0] < n_coef:
+            few = 0 < active.shape[0] <= _MOST
+            leverages = _by_rows(problem, stiff, active) if few else None
+            units = _units(labelled, [_lightest(labelled.held, labelled.factors)])
+            return None if leverages is None else LeftOut(units, leverages=leverages)
+    if n_coef > _MOST:
+        return None
+    sums = labelled.reduce(_Hessian(spec, coef, labelled.factors, scores))
+    root = _inverse_root(sums["hessian"], spec.penalty, spec.fit_intercept)
+    return None if root is None else LeftOut(_units(labelled, sums["lightest"]), root)
+
+
+def _units(labelled: Labelled, lightest: list[float]) -> Floats:
+    return min(lightest) * labelled.factors
+
+
+def _lightest(rows: Rows, factors: Floats) -> float:
+    """Weight of the lightest row that has one, that of its class left out."""
+    xp = array_namespace(rows.weight)
+    own = rows.weight / xp.take(moved(factors, rows.weight), rows.codes)
+    return float(xp.min(xp.where(rows.weight > 0.0, own, xp.inf)))
+
+
+def _slopes_and_bends(problem: Problem, scores: Array) -> tuple[Array, Array]:
+    """Slopes and bends (n,) of the losses, of rows near the kink no slope and a large bend."""
+    u, floor = problem.margins.margin(scores), problem.loss.floor
+    xp = array_namespace(u)
+    near = xp.exp(-(((u - floor) / _NEAR) ** 2))
+    free = xp.where(u > floor, 1.0 - near, 0.0)
+    slope = xp.where(u < _FAR, free * sigmoid(u), 0.0)
+    bend = free * sigmoid(u) * sigmoid(-u) + _STIFF * near * sigmoid(floor) * sigmoid(-floor)
+    return slope, bend
+
+
+@dataclass(frozen=True)
+class _Hessian:
+    """Sum of w omega x x' over the rows, and their smallest weight."""
+
+    spec: TruncatedSpec
+    coef: Array
+    factors: Floats
+    scores: Array | None
+
+    def __call__(self, rows: Rows) -> Sums:
+        problem, scores = self.spec.problem(rows), self.scores
+        if scores is None:
+            scores = problem.design.scores(moved(self.coef, rows.weight))
+        xp = array_namespace(scores)
+        stiff = rows.weight * _slopes_and_bends(problem, scores)[1]
+        active = xp.nonzero(stiff > _NONE)[0]
+        some = xp.take(stiff, active)[:, None]
+        hessian, _ = problem.design.gram(some, xp.zeros_like(some), active)
+        return {"hessian": hessian[0, :, :], "lightest": [_lightest(rows, self.factors)]}
+
+
+def _inverse_root(H: Array, penalty: float, fit_intercept: bool) -> Array | None:
+    """Root R of the inverse R'R of the Hessian with its penalty; None where there is none."""
+    xp, p = array_namespace(H), H.shape[0]
+    place = device(H)
+    ridge = xp.full((p,), penalty, dtype=xp.float64, device=place)
+    if fit_intercept:
+        ridge[-1] = 0.0
+    H = with_diagonal(H, ridge)
+    diagonal = xp.linalg.diagonal(H)
+    if not bool(xp.all(diagonal > 0.0)):
+        return None
+    scale = 1.0 / xp.sqrt(diagonal)
+    try:
+        lower = lower_factor(with_diagonal(H * scale[:, None] * scale[None, :], _RIDGE))
+    except FloatingPointError:
+        return None
+    return _inverse(lower) * scale[None, :]
+
+
+def _inverse(lower: Array) -> Array:
+    """Inverse of a lower factor."""
+    if is_numpy_array(lower):
+        return dtrtri(lower, lower=1)[0]
+    xp = array_namespace(lower)
+    return xp.linalg.solve(lower, xp.eye(lower.shape[0], dtype=lower.dtype, device=device(lower)))
+
+
+def _leverages(problem: Problem, stiff: Array, slope: Array, root: Array) -> Array:
+    """Leverages of rows, from a root of the inverse Hessian; zero for those without a slope."""
+    xp = array_namespace(stiff)
+    some = xp.nonzero((stiff > 0.0) & (slope > 0.0))[0]
+    if some.shape[0] == 0:
+        return xp.zeros_like(stiff)
+    squares = xp.sum(problem.design.take(some).scores(root) ** 2, axis=1)
+    return stiff * scattered(squares[:, None], some, stiff.shape[0])[:, 0]
+
+
+def _by_rows(problem: Problem, stiff: Array, active: Array) -> Array | None:
+    """Leverages of rows that are held, from their inner products; None where these are no such."""
+    xp = array_namespace(stiff)
+    root = xp.sqrt(xp.take(stiff, active))
+    inner = problem.design.inner(active, active) * root[:, None] * root[None, :]
+    try:
+        inverse = _inverse(lower_factor(with_diagonal(inner / problem.penalty, 1.0)))
+    except FloatingPointError:
+        return None
+    leverages = 1.0 - xp.sum(inverse**2, axis=0)
+    if problem.design.fit_intercept:
+        z = xp.matmul(inverse.T, xp.matmul(inverse, root))
+        leverages = leverages + z**2 / xp.sum(root * z)
+    return scattered(leverages[:, None], active, stiff.shape[0])[:, 0]

@@ -23,11 +23,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from array_api_compat import device, is_numpy_array
-from scipy.linalg.lapack import dtrtri
+from scipy.linalg.lapack import dpotrf, dtrtri, dtrtrs
 
+from grayzone.decision.zones import ceilings_of
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import Floats
-from grayzone.numerics.linalg import lower_factor, with_diagonal
+from grayzone.numerics.linalg import add_to_diagonal, lower_factor, with_diagonal
 from grayzone.numerics.losses import sigmoid
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.kernel.systems import scattered
@@ -47,7 +48,7 @@ _NONE = 1e-12
 # Rows for each coefficient from which on a row hardly moves its own score.
 _MANY = 200
 # Coefficients, or rows with a bend, up to which they are worth a factor.
-_MOST = 2000
+_MOST = 1500
 # Ridge of a matrix of unit diagonal, for features that are copies of others.
 _RIDGE = 1e-12
 
@@ -107,20 +108,30 @@ def left_out(
     if spec.n_classes > 2 or spec.l1_ratio > 0.0 or not few:
         return None
     if labelled.held is not None:
-        problem = spec.problem(labelled.held)
+        rows, problem = labelled.held, spec.problem(labelled.held)
         scores = problem.design.scores(coef) if scores is None else scores
-        stiff = labelled.held.weight * _slopes_and_bends(problem, scores)[1]
-        active = array_namespace(stiff).nonzero(stiff > _NONE)[0]
-        if spec.kernel is not None or active.shape[0] < n_coef:
-            few = 0 < active.shape[0] <= _MOST
-            leverages = _by_rows(problem, stiff, active) if few else None
-            units = _units(labelled, [_lightest(labelled.held, labelled.factors)])
+        slope, bend = _slopes_and_bends(problem, scores)
+        n_active = int(array_namespace(bend).count_nonzero(rows.weight * bend > _NONE))
+        if spec.kernel is not None or n_active < n_coef:
+            moving = (slope > 0.0) & (rows.weight > 0.0)
+            if spec.kernel is not None:
+                moving = moving & _may_cross(spec, rows, problem, scores)
+            few = n_active <= _MOST
+            leverages = _by_rows(problem, rows.weight * bend, moving) if few else None
+            units = _units(labelled, [_lightest(rows, labelled.factors)])
             return None if leverages is None else LeftOut(units, leverages=leverages)
     if n_coef > _MOST:
         return None
     sums = labelled.reduce(_Hessian(spec, coef, labelled.factors, scores))
     root = _inverse_root(sums["hessian"], spec.penalty, spec.fit_intercept)
     return None if root is None else LeftOut(_units(labelled, sums["lightest"]), root)
+
+
+def _may_cross(spec: TruncatedSpec, rows: Rows, problem: Problem, scores: Array) -> Array:
+    """Whether rows have a quarter of the zone behind them: others stay on the right side of it."""
+    ceilings = spec.ceilings_of(ceilings_of(spec.floors), rows)
+    floor = problem.loss.floor
+    return problem.margins.margin(scores) > floor + 0.25 * (ceilings - floor)
 
 
 def _units(labelled: Labelled, lightest: list[float]) -> Floats:
@@ -178,19 +189,10 @@ def _inverse_root(H: Array, penalty: float, fit_intercept: bool) -> Array | None
     if not bool(xp.all(diagonal > 0.0)):
         return None
     scale = 1.0 / xp.sqrt(diagonal)
-    try:
-        lower = lower_factor(with_diagonal(H * scale[:, None] * scale[None, :], _RIDGE))
-    except FloatingPointError:
-        return None
-    return _inverse(lower) * scale[None, :]
-
-
-def _inverse(lower: Array) -> Array:
-    """Inverse of a lower factor."""
-    if is_numpy_array(lower):
-        return dtrtri(lower, lower=1)[0]
-    xp = array_namespace(lower)
-    return xp.linalg.solve(lower, xp.eye(lower.shape[0], dtype=lower.dtype, device=device(lower)))
+    scaled = H * scale[:, None]
+    scaled *= scale[None, :]
+    lower = _factor(with_diagonal(scaled, _RIDGE))
+    return None if lower is None else _inverse(lower) * scale[None, :]
 
 
 def _leverages(problem: Problem, stiff: Array, slope: Array, root: Array) -> Array:
@@ -203,17 +205,53 @@ def _leverages(problem: Problem, stiff: Array, slope: Array, root: Array) -> Arr
     return stiff * scattered(squares[:, None], some, stiff.shape[0])[:, 0]
 
 
-def _by_rows(problem: Problem, stiff: Array, active: Array) -> Array | None:
-    """Leverages of rows that are held, from their inner products; None where these are no such."""
-    xp = array_namespace(stiff)
-    root = xp.sqrt(xp.take(stiff, active))
-    inner = problem.design.inner(active, active) * root[:, None] * root[None, :]
-    try:
-        inverse = _inverse(lower_factor(with_diagonal(inner / problem.penalty, 1.0)))
-    except FloatingPointError:
+def _by_rows(problem: Problem, stiff: Array, moving: Array) -> Array | None:
+    """Leverages of held rows that move, from the inner products of all; None if there are none.
+
+    Rows that move come last: of the inverse only the block of these is needed, which is that of the
+    last block of the factor.
+    """
+    xp, n = array_namespace(stiff), stiff.shape[0]
+    first, last = xp.nonzero((stiff > _NONE) & ~moving)[0], xp.nonzero(moving)[0]
+    if last.shape[0] == 0:
         return None
+    active, k = xp.concat([first, last]), first.shape[0]
+    root = xp.sqrt(xp.take(stiff, active))
+    inner = problem.design.inner(active, active) * root[:, None]
+    inner *= root[None, :] / problem.penalty
+    add_to_diagonal(inner, 1.0)
+    lower = _factor(inner)
+    if lower is None:
+        return None
+    inverse = _inverse(lower[k:, k:])
     leverages = 1.0 - xp.sum(inverse**2, axis=0)
     if problem.design.fit_intercept:
-        z = xp.matmul(inverse.T, xp.matmul(inverse, root))
-        leverages = leverages + z**2 / xp.sum(root * z)
-    return scattered(leverages[:, None], active, stiff.shape[0])[:, 0]
+        y = _forward(lower, root)
+        leverages = leverages + xp.matmul(inverse.T, y[k:]) ** 2 / xp.sum(y * y)
+    return scattered(leverages[:, None], last, n)[:, 0]
+
+
+def _factor(B: Array) -> Array | None:
+    """Lower factor of a matrix that is not needed any more; None where it has none."""
+    if is_numpy_array(B):  # LAPACK itself, which takes the transpose as it lies
+        lower, failed = dpotrf(B.T, lower=True, overwrite_a=True)
+        return None if failed else lower
+    try:
+        return lower_factor(B)
+    except FloatingPointError:
+        return None
+
+
+def _inverse(lower: Array) -> Array:
+    """Inverse of a lower factor."""
+    if is_numpy_array(lower):
+        return dtrtri(lower, lower=True)[0]
+    xp = array_namespace(lower)
+    return xp.linalg.solve(lower, xp.eye(lower.shape[0], dtype=lower.dtype, device=device(lower)))
+
+
+def _forward(lower: Array, r: Array) -> Array:
+    """Solution of the system that a lower factor (n, n) is, for a right-hand side (n,)."""
+    if is_numpy_array(lower):
+        return dtrtrs(lower, r, lower=True)[0]
+    return array_namespace(r).linalg.solve(lower, r[:, None])[:, 0]

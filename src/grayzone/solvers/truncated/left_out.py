@@ -7,11 +7,12 @@ f_i towards its class, without it
 .. math:: f_i - y_i \frac{\ell_i}{1 - \ell_i} \frac{\alpha_i}{\omega_i}, \qquad
           \ell_i = w_i \omega_i \, x_i' \bigl(\lambda I + \sum_j w_j \omega_j x_j x_j'\bigr)^{-1} x_i,
 
-with no :math:`\lambda` for the intercept. Rows near the kink stay there whatever others do: they
-are very stiff, and are not moved themselves. With kernels, and where fewer rows than features have
-a bend, the same :math:`\ell` come from the rows' inner products G, without an intercept
+with no :math:`\lambda` for the intercept. Rows near the kink stay there whatever others do: their
+bend is very large, and their multipliers are what the penalty's pull leaves to them. With kernels
+the same :math:`\ell` come from kernel values G of the rows, without an intercept
 :math:`\ell = 1 - \mathrm{diag}(I + W^{1/2} G W^{1/2} / \lambda)^{-1}`, W that of
-:math:`w \omega`.
+:math:`w \omega`; rows near the kink do not move there, nor do those that would have to cross most
+of the zone.
 
 What is left out weighs as much as the lightest row, times the weight of its class: a row of weight
 three is three rows, and the unit of weights makes no difference.
@@ -20,7 +21,7 @@ three is three rows, and the unit of weights makes no difference.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from array_api_compat import device, is_numpy_array
 from scipy.linalg.lapack import dpotrf, dtrtri, dtrtrs
@@ -40,14 +41,14 @@ from grayzone.sources.source import Sums
 Array = Any
 
 # Distance from the kink within which rows are kept there, and how much stiffer they are then.
-_NEAR, _STIFF = 1e-2, 1e3
+_NEAR, _STIFF = 1e-2, 1e4
 # Margin from which on a row is so far on the wrong side that moving it makes no difference.
 _FAR = 15.0
 # Bends that are none.
 _NONE = 1e-12
 # Rows for each coefficient from which on a row hardly moves its own score.
 _MANY = 200
-# Coefficients, or rows with a bend, up to which they are worth a factor.
+# Coefficients, or rows with a bend of a kernel fit, up to which they are worth a factor.
 _MOST = 1500
 # Ridge of a matrix of unit diagonal, for features that are copies of others.
 _RIDGE = 1e-12
@@ -55,7 +56,7 @@ _RIDGE = 1e-12
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What moves scores: of blocks of rows by an inverse root, of rows that are held by leverages.
+    """What moves scores: of linear functions a root of the inverse Hessian, of others leverages.
 
     Attributes
     ----------
@@ -63,27 +64,30 @@ class LeftOut:
         Weight that is left out of the rows of each class.
     root : array of shape (p, p) or None
         A root R of the inverse Hessian R'R.
+    pinning : array of shape (1, p) or None
+        The pull of the rows at the kink, through the inverse Hessian.
     leverages : array of shape (n,) or None
-        Those of all rows.
+        Those of all rows, where they are held.
     """
 
     units: Floats
     root: Array | None = None
+    pinning: Array | None = None
     leverages: Array | None = None
 
     def __call__(self, rows: Rows, problem: Problem, scores: Array) -> Array:
         """Return the scores (n, 1) that rows would have had without a part in the fit."""
-        xp = array_namespace(scores)
-        slope, bend = _slopes_and_bends(problem, scores)
-        leverage = self.leverages
+        xp, losses = array_namespace(scores), _Losses.of(problem, scores)
+        sign = xp.where(rows.codes == 1, xp.ones_like(losses.slope), -1.0)
+        slope, leverage = losses.slope, self.leverages
         if leverage is None:
-            root = moved(self.root, rows.weight)
-            leverage = _leverages(problem, rows.weight * bend, slope, root)
+            pinning, root = (moved(a, rows.weight) for a in (self.pinning, self.root))
+            slope = slope + losses.multipliers(sign * problem.design.scores(pinning)[:, 0])
+            leverage = _leverages(problem, rows.weight * losses.bend, slope, root)
         unit = xp.take(moved(self.units, rows.weight), rows.codes)
         weight = xp.where(rows.weight > 0.0, rows.weight, 1.0)
         part = xp.clip(leverage * xp.clip(unit / weight, max=1.0), min=0.0, max=1.0 - 1e-9)
-        step = part / (1.0 - part) * slope / xp.where(bend > _NONE, bend, 1.0)
-        sign = xp.where(rows.codes == 1, xp.ones_like(step), -1.0)
+        step = part / (1.0 - part) * slope / xp.where(losses.bend > _NONE, losses.bend, 1.0)
         return scores - (sign * step)[:, None]
 
 
@@ -103,39 +107,44 @@ def left_out(
     scores : array of shape (n, Q), optional
         Scores of rows that are held, where they are known.
     """
-    n_coef = spec.n_slopes(labelled.n_features) + int(spec.fit_intercept)
-    few = spec.kernel is not None or labelled.n_rows < _MANY * n_coef
-    if spec.n_classes > 2 or spec.l1_ratio > 0.0 or not few:
+    if spec.n_classes > 2 or spec.l1_ratio > 0.0:
         return None
-    if labelled.held is not None:
-        rows, problem = labelled.held, spec.problem(labelled.held)
-        scores = problem.design.scores(coef) if scores is None else scores
-        slope, bend = _slopes_and_bends(problem, scores)
-        n_active = int(array_namespace(bend).count_nonzero(rows.weight * bend > _NONE))
-        if spec.kernel is not None or n_active < n_coef:
-            moving = (slope > 0.0) & (rows.weight > 0.0)
-            if spec.kernel is not None:
-                moving = moving & _may_cross(spec, rows, problem, scores)
-            few = n_active <= _MOST
-            leverages = _by_rows(problem, rows.weight * bend, moving) if few else None
-            units = _units(labelled, [_lightest(rows, labelled.factors)])
-            return None if leverages is None else LeftOut(units, leverages=leverages)
-    if n_coef > _MOST:
+    if spec.kernel is not None:
+        return _of_kernel(labelled, spec, coef, scores)
+    n_coef = spec.n_slopes(labelled.n_features) + int(spec.fit_intercept)
+    if n_coef > _MOST or labelled.n_rows >= _MANY * n_coef:
         return None
     sums = labelled.reduce(_Hessian(spec, coef, labelled.factors, scores))
     root = _inverse_root(sums["hessian"], spec.penalty, spec.fit_intercept)
-    return None if root is None else LeftOut(_units(labelled, sums["lightest"]), root)
+    if root is None:
+        return None
+    xp, d = array_namespace(root), n_coef - int(spec.fit_intercept)
+    held = spec.penalty * moved(coef, root) - sums["pull"]
+    if spec.fit_intercept:
+        held[:, d] = -sums["pull"][:, d]
+    pinning = xp.matmul(xp.matmul(held, root.T), root)
+    return LeftOut(min(sums["lightest"]) * labelled.factors, root, pinning)
 
 
-def _may_cross(spec: TruncatedSpec, rows: Rows, problem: Problem, scores: Array) -> Array:
+def _of_kernel(
+    labelled: Labelled, spec: TruncatedSpec, coef: Array, scores: Array | None
+) -> LeftOut | None:
+    rows = labelled.all_held
+    problem = spec.problem(rows)
+    losses = _Losses.of(problem, problem.design.scores(coef) if scores is None else scores)
+    stiff, xp = rows.weight * losses.bend, array_namespace(rows.weight)
+    if int(xp.count_nonzero(stiff > _NONE)) > _MOST:
+        return None
+    moving = (losses.slope > 0.0) & (stiff > _NONE) & _may_cross(spec, rows, losses)
+    leverages = _by_rows(problem, stiff, moving)
+    units = _lightest(rows, labelled.factors) * labelled.factors
+    return None if leverages is None else LeftOut(units, leverages=leverages)
+
+
+def _may_cross(spec: TruncatedSpec, rows: Rows, losses: _Losses) -> Array:
     """Whether rows have a quarter of the zone behind them: others stay on the right side of it."""
     ceilings = spec.ceilings_of(ceilings_of(spec.floors), rows)
-    floor = problem.loss.floor
-    return problem.margins.margin(scores) > floor + 0.25 * (ceilings - floor)
-
-
-def _units(labelled: Labelled, lightest: list[float]) -> Floats:
-    return min(lightest) * labelled.factors
+    return losses.u > losses.floor + 0.25 * (ceilings - losses.floor)
 
 
 def _lightest(rows: Rows, factors: Floats) -> float:
@@ -145,20 +154,35 @@ def _lightest(rows: Rows, factors: Floats) -> float:
     return float(xp.min(xp.where(rows.weight > 0.0, own, xp.inf)))
 
 
-def _slopes_and_bends(problem: Problem, scores: Array) -> tuple[Array, Array]:
-    """Slopes and bends (n,) of the losses, of rows near the kink no slope and a large bend."""
-    u, floor = problem.margins.margin(scores), problem.loss.floor
-    xp = array_namespace(u)
-    near = xp.exp(-(((u - floor) / _NEAR) ** 2))
-    free = xp.where(u > floor, 1.0 - near, 0.0)
-    slope = xp.where(u < _FAR, free * sigmoid(u), 0.0)
-    bend = free * sigmoid(u) * sigmoid(-u) + _STIFF * near * sigmoid(floor) * sigmoid(-floor)
-    return slope, bend
+class _Losses(NamedTuple):
+    """Margins and floors (n,), slopes of the losses away from the kink, and bends."""
+
+    u: Array
+    floor: Array
+    slope: Array
+    bend: Array
+    pinned: Array  # the part of the bends that keeps rows at the kink
+
+    @classmethod
+    def of(cls, problem: Problem, scores: Array) -> _Losses:
+        u, floor = problem.margins.margin(scores), problem.loss.floor
+        xp = array_namespace(u)
+        near = xp.exp(-(((u - floor) / _NEAR) ** 2))
+        free = xp.where(u > floor, 1.0 - near, 0.0)
+        slope = xp.where(u < _FAR, free * sigmoid(u), 0.0)
+        pinned = _STIFF * near * sigmoid(floor) * sigmoid(-floor)
+        return cls(u, floor, slope, free * sigmoid(u) * sigmoid(-u) + pinned, pinned)
+
+    def multipliers(self, moved_by: Array) -> Array:
+        """Multipliers of the rows at the kink, from what their pull would move their scores by."""
+        xp = array_namespace(moved_by)
+        found = xp.clip(self.pinned * moved_by, min=0.0)
+        return xp.minimum(found, sigmoid(self.floor))
 
 
 @dataclass(frozen=True)
 class _Hessian:
-    """Sum of w omega x x' over the rows, and their smallest weight."""
+    """Sums of w omega x x' and of w alpha y x over the rows, and their smallest weight."""
 
     spec: TruncatedSpec
     coef: Array
@@ -169,12 +193,14 @@ class _Hessian:
         problem, scores = self.spec.problem(rows), self.scores
         if scores is None:
             scores = problem.design.scores(moved(self.coef, rows.weight))
-        xp = array_namespace(scores)
-        stiff = rows.weight * _slopes_and_bends(problem, scores)[1]
+        xp, losses = array_namespace(scores), _Losses.of(problem, scores)
+        stiff = rows.weight * losses.bend
         active = xp.nonzero(stiff > _NONE)[0]
-        some = xp.take(stiff, active)[:, None]
-        hessian, _ = problem.design.gram(some, xp.zeros_like(some), active)
-        return {"hessian": hessian[0, :, :], "lightest": [_lightest(rows, self.factors)]}
+        pull = xp.where(rows.codes == 1, rows.weight, -rows.weight) * losses.slope
+        columns = (xp.take(a, active)[:, None] for a in (stiff, pull))
+        hessian, pulled = problem.design.gram(*columns, active)
+        lightest = [_lightest(rows, self.factors)]
+        return {"hessian": hessian[0, :, :], "pull": pulled, "lightest": lightest}
 
 
 def _inverse_root(H: Array, penalty: float, fit_intercept: bool) -> Array | None:

@@ -105,8 +105,8 @@ def test_rows_without_influence_can_be_removed(case):
         floor = case.build()[-1].saturated_loss
     constant = float(np.sum((weight * floor)[removed]))
     assert part.objective_ + constant == pytest.approx(whole.objective_, rel=3e-9)
-    # slopes beyond the zone are those of all rows
-    part.tail_slopes_ = whole.tail_slopes_
+    # slopes and bends beyond the zone are those of all rows
+    part.tail_slopes_, part.tail_bends_ = whole.tail_slopes_, whole.tail_bends_
     np.testing.assert_allclose(part.predict_proba(X), whole.predict_proba(X), atol=1e-3)
 
 

@@ -41,7 +41,7 @@ from grayzone.sources.source import Sums
 Array = Any
 
 # Distance from the kink within which rows are kept there, and how much stiffer they are then.
-_NEAR, _STIFF = 1e-2, 1e4
+_NEAR, _STIFF = 1e-2, 30.0
 # Margin from which on a row is so far on the wrong side that moving it makes no difference.
 _FAR = 15.0
 # Bends that are none.

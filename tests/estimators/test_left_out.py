@@ -54,13 +54,13 @@ def refitted(model, X, y, rows):
 @pytest.mark.parametrize(
     ("data", "parameters", "error"),
     [
-        (FEW, {}, 0.3),
-        (FEW, {"C": 0.02}, 0.35),
+        (FEW, {}, 0.2),
+        (FEW, {"C": 0.02}, 0.3),
         (FEW, {"fit_intercept": False}, 0.45),
-        (X, {}, 0.4),
+        (X, {}, 0.45),
         (X, {"kernel": "rbf"}, 0.1),
         (X, {"kernel": "rbf", "fit_intercept": False}, 0.1),
-        (X, {"costs": {0: 5, 1: 1}}, 0.45),
+        (FEW, {"costs": {0: 5, 1: 1}}, 0.25),
     ],
     ids=["few", "strong penalty", "no intercept", "all", "rbf", "rbf, no intercept", "costs"],
 )
@@ -68,7 +68,7 @@ def test_rows_move_nearly_as_if_they_had_not_been_there(data, parameters, error,
     model, found = fitted(monkeypatch, data, y, **parameters)
     before = as_fitted(model).fit(data, y).decision_function(data)
     moved = np.flatnonzero((np.abs(found - before) > 1e-6) & (model.partition_ > 0))
-    assert len(moved) >= 8
+    assert len(moved) >= 7
     steps = refitted(model, data, y, moved) - before[moved]
     off = found[moved] - before[moved] - steps
     assert np.sqrt(np.mean(off**2)) < error * np.sqrt(np.mean(steps**2))
@@ -157,6 +157,14 @@ def test_where_rows_keep_their_scores(data, parameters, monkeypatch):
     model, found = fitted(monkeypatch, data, labels, **parameters)
     assert found is None
     assert np.all(np.isfinite(model.tail_slopes_))
+
+
+@pytest.mark.parametrize("zone", [(0.0, 0.7), (0.2, 1.0)])
+def test_zones_that_are_open_on_one_side(zone, monkeypatch):
+    model, found = fitted(monkeypatch, FEW, y, zone=zone)
+    before = as_fitted(model).fit(FEW, y).decision_function(FEW)
+    assert np.all(np.isfinite(found)) and np.any(found != before)
+    assert np.count_nonzero(model.tail_bends_) == 1
 
 
 def test_copies_of_features_and_ties_are_no_harm():

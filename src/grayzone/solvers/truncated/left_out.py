@@ -8,10 +8,11 @@ f_i towards its class, without it
           \ell_i = w_i \omega_i \, x_i' \bigl(\lambda I + \sum_j w_j \omega_j x_j x_j'\bigr)^{-1} x_i,
 
 with no :math:`\lambda` for the intercept. Rows near the kink tend to stay there whatever others do:
-their bend is large. With kernels the same :math:`\ell` come from kernel values G of the rows,
-without an intercept :math:`\ell = 1 - \mathrm{diag}(I + W^{1/2} G W^{1/2} / \lambda)^{-1}`, W that
-of :math:`w \omega`. Moved are rows that have a quarter of the zone behind them: others would hardly
-cross it.
+their bend is large, and their multipliers are what the penalty's pull leaves to them. With kernels
+the same :math:`\ell` come from kernel values G of the rows, without an intercept
+:math:`\ell = 1 - \mathrm{diag}(I + W^{1/2} G W^{1/2} / \lambda)^{-1}`, W that of
+:math:`w \omega`; rows near the kink do not move there, nor do those that would have to cross most
+of the zone.
 
 What is left out weighs as much as the lightest row, times the weight of its class: a row of weight
 three is three rows, and the unit of weights makes no difference.
@@ -42,7 +43,7 @@ Array = Any
 # Distance from the kink within which rows are kept there, and how much larger their bend is: where
 # it comes closest to fits without the row, which some of them leave the kink for.
 _NEAR, _STIFF = 1e-2, 30.0
-# Part of the zone that rows have behind them before they are moved.
+# Part of the zone that rows of a kernel fit have behind them before they are moved.
 _BEHIND = 0.25
 # Margin from which on a row is so far on the wrong side that moving it makes no difference.
 _FAR = 15.0
@@ -62,23 +63,23 @@ class LeftOut:
 
     Attributes
     ----------
-    spec : TruncatedSpec
-        What was fitted.
     units : ndarray of shape (K,)
         Weight that is left out of the rows of each class.
     root : array of shape (p, p) or None
         A root R of the inverse Hessian R'R.
+    pinning : array of shape (1, p) or None
+        The pull of the rows at the kink, through the inverse Hessian.
     leverages : array of shape (n,) or None
         Those of all rows, where they are held.
     """
 
-    spec: TruncatedSpec
     units: Floats
     root: Array | None = None
+    pinning: Array | None = None
     leverages: Array | None = None
 
     def __call__(self, rows: Rows, problem: Problem, scores: Array) -> Array:
-        """Return the scores (n, 1) that rows would have had without a part in the fit.
+        """Return the scores that rows would have had without a part in the fit.
 
         Parameters
         ----------
@@ -94,16 +95,18 @@ class LeftOut:
         array of shape (n, 1)
             The scores.
         """
-        xp, losses = array_namespace(scores), _Losses.of(self.spec, rows, problem, scores)
-        leverage = self.leverages
+        xp, losses = array_namespace(scores), _Losses.of(problem, scores)
+        sign = xp.where(rows.codes == 1, xp.ones_like(losses.slope), -1.0)
+        slope, leverage = losses.slope, self.leverages
         if leverage is None:
-            leverage = _leverages(problem, losses, moved(self.root, rows.weight))
+            pinning, root = (moved(a, rows.weight) for a in (self.pinning, self.root))
+            slope = slope + losses.multipliers(sign * problem.design.scores(pinning)[:, 0])
+            leverage = _leverages(problem, rows.weight * losses.bend, slope, root)
         unit = xp.take(moved(self.units, rows.weight), rows.codes)
         weight = xp.where(rows.weight > 0.0, rows.weight, 1.0)
         part = xp.clip(leverage * xp.clip(unit / weight, max=1.0), min=0.0, max=1.0 - 1e-9)
-        bend = xp.where(losses.stiff > _NONE, losses.stiff / weight, 1.0)
-        step = part / (1.0 - part) * losses.slope / bend
-        return scores - xp.where(rows.codes == 1, step, -step)[:, None]
+        step = part / (1.0 - part) * slope / xp.where(losses.bend > _NONE, losses.bend, 1.0)
+        return scores - (sign * step)[:, None]
 
 
 def left_out(
@@ -136,22 +139,38 @@ def left_out(
         return None
     sums = labelled.reduce(_Hessian(spec, coef, labelled.factors, scores))
     root = _inverse_root(sums["hessian"], spec.penalty, spec.fit_intercept)
-    units = min(sums["lightest"]) * labelled.factors
-    return None if root is None else LeftOut(spec, units, root=root)
+    if root is None:
+        return None
+    xp, d = array_namespace(root), n_coef - int(spec.fit_intercept)
+    held = spec.penalty * moved(coef, root) - sums["pull"]
+    if spec.fit_intercept:
+        held[:, d] = -sums["pull"][:, d]
+    pinning = xp.matmul(xp.matmul(held, root.T), root)
+    return LeftOut(min(sums["lightest"]) * labelled.factors, root, pinning)
 
 
 def _of_kernel(
     labelled: Labelled, spec: TruncatedSpec, coef: Array, scores: Array | None
 ) -> LeftOut | None:
     rows = labelled.all_held
-    problem, xp = spec.problem(rows), array_namespace(rows.weight)
-    scores = problem.design.scores(coef) if scores is None else scores
-    losses = _Losses.of(spec, rows, problem, scores)
-    if int(xp.count_nonzero(losses.stiff > _NONE)) > _MOST:
+    problem = spec.problem(rows)
+    losses = _Losses.of(problem, problem.design.scores(coef) if scores is None else scores)
+    stiff, xp = rows.weight * losses.bend, array_namespace(rows.weight)
+    if int(xp.count_nonzero(stiff > _NONE)) > _MOST:
         return None
-    leverages = _by_rows(problem, losses)
+    moving = (losses.slope > 0.0) & (stiff > _NONE) & _may_cross(spec, rows, losses)
+    leverages = _by_rows(problem, stiff, moving)
     units = _lightest(rows, labelled.factors) * labelled.factors
-    return None if leverages is None else LeftOut(spec, units, leverages=leverages)
+    return None if leverages is None else LeftOut(units, leverages=leverages)
+
+
+def _may_cross(spec: TruncatedSpec, rows: Rows, losses: _Losses) -> Array:
+    """Whether rows have a quarter of the zone behind them: others stay on the right side of it."""
+    xp = array_namespace(losses.u)
+    closed = xp.isfinite(losses.floor)  # in an open zone there is no way to go
+    low = xp.where(closed, losses.floor, 0.0)
+    high = spec.ceilings_of(ceilings_of(spec.floors), rows)
+    return (losses.u > low + _BEHIND * (high - low)) | ~closed
 
 
 def _lightest(rows: Rows, factors: Floats) -> float:
@@ -162,33 +181,34 @@ def _lightest(rows: Rows, factors: Floats) -> float:
 
 
 class _Losses(NamedTuple):
-    """Slopes (n,) of the losses of rows that are moved, and weighted bends of all."""
+    """Margins and floors (n,), slopes of the losses away from the kink, and bends."""
 
+    u: Array
+    floor: Array
     slope: Array
-    stiff: Array
+    bend: Array
+    pinned: Array  # the part of the bends that keeps rows at the kink
 
     @classmethod
-    def of(cls, spec: TruncatedSpec, rows: Rows, problem: Problem, scores: Array) -> _Losses:
+    def of(cls, problem: Problem, scores: Array) -> _Losses:
         u, floor = problem.margins.margin(scores), problem.loss.floor
         xp = array_namespace(u)
         near = xp.exp(-(((u - floor) / _NEAR) ** 2))
         free = xp.where(u > floor, 1.0 - near, 0.0)
-        bend = free * sigmoid(u) * sigmoid(-u) + _STIFF * near * sigmoid(floor) * sigmoid(-floor)
-        closed = xp.isfinite(floor)  # in an open zone all rows are moved
-        low, high = xp.where(closed, floor, 0.0), spec.ceilings_of(ceilings_of(spec.floors), rows)
-        crossing = (u > low + _BEHIND * (high - low)) | ~closed
-        slope = xp.where(crossing & (u < _FAR), free * sigmoid(u), 0.0)
-        return cls(slope, rows.weight * bend)
+        slope = xp.where(u < _FAR, free * sigmoid(u), 0.0)
+        pinned = _STIFF * near * sigmoid(floor) * sigmoid(-floor)
+        return cls(u, floor, slope, free * sigmoid(u) * sigmoid(-u) + pinned, pinned)
 
-    @property
-    def moving(self) -> Array:
-        """Which rows are moved."""
-        return (self.slope > 0.0) & (self.stiff > _NONE)
+    def multipliers(self, moved_by: Array) -> Array:
+        """Multipliers of the rows at the kink, from what their pull would move their scores by."""
+        xp = array_namespace(moved_by)
+        found = xp.clip(self.pinned * moved_by, min=0.0)
+        return xp.minimum(found, sigmoid(self.floor))
 
 
 @dataclass(frozen=True)
 class _Hessian:
-    """Sum of w omega x x' over the rows, and their smallest weight."""
+    """Sums of w omega x x' and of w alpha y x over the rows, and their smallest weight."""
 
     spec: TruncatedSpec
     coef: Array
@@ -199,17 +219,21 @@ class _Hessian:
         problem, scores = self.spec.problem(rows), self.scores
         if scores is None:
             scores = problem.design.scores(moved(self.coef, rows.weight))
-        xp, stiff = array_namespace(scores), _Losses.of(self.spec, rows, problem, scores).stiff
+        xp, losses = array_namespace(scores), _Losses.of(problem, scores)
+        stiff = rows.weight * losses.bend
         active = xp.nonzero(stiff > _NONE)[0]
-        some = xp.take(stiff, active)[:, None]
-        hessian, _ = problem.design.gram(some, xp.zeros_like(some), active)
-        return {"hessian": hessian[0, :, :], "lightest": [_lightest(rows, self.factors)]}
+        pull = xp.where(rows.codes == 1, rows.weight, -rows.weight) * losses.slope
+        columns = (xp.take(a, active)[:, None] for a in (stiff, pull))
+        hessian, pulled = problem.design.gram(*columns, active)
+        lightest = [_lightest(rows, self.factors)]
+        return {"hessian": hessian[0, :, :], "pull": pulled, "lightest": lightest}
 
 
 def _inverse_root(H: Array, penalty: float, fit_intercept: bool) -> Array | None:
     """Root R of the inverse R'R of the Hessian with its penalty; None where there is none."""
     xp, p = array_namespace(H), H.shape[0]
-    ridge = xp.full((p,), penalty, dtype=xp.float64, device=device(H))
+    place = device(H)
+    ridge = xp.full((p,), penalty, dtype=xp.float64, device=place)
     if fit_intercept:
         ridge[-1] = 0.0
     H = with_diagonal(H, ridge)
@@ -223,26 +247,24 @@ def _inverse_root(H: Array, penalty: float, fit_intercept: bool) -> Array | None
     return None if lower is None else _inverse(lower) * scale[None, :]
 
 
-def _leverages(problem: Problem, losses: _Losses, root: Array) -> Array:
-    """Leverages of rows that are moved, from a root of the inverse Hessian."""
-    xp, n = array_namespace(root), losses.stiff.shape[0]
-    some = xp.nonzero(losses.moving)[0]
+def _leverages(problem: Problem, stiff: Array, slope: Array, root: Array) -> Array:
+    """Leverages of rows, from a root of the inverse Hessian; zero for those without a slope."""
+    xp = array_namespace(stiff)
+    some = xp.nonzero((stiff > 0.0) & (slope > 0.0))[0]
     if some.shape[0] == 0:
-        return xp.zeros_like(losses.stiff)
+        return xp.zeros_like(stiff)
     squares = xp.sum(problem.design.take(some).scores(root) ** 2, axis=1)
-    return losses.stiff * scattered(squares[:, None], some, n)[:, 0]
+    return stiff * scattered(squares[:, None], some, stiff.shape[0])[:, 0]
 
 
-def _by_rows(problem: Problem, losses: _Losses) -> Array | None:
-    """Leverages of held rows that are moved, from the inner products of all; None if none is.
+def _by_rows(problem: Problem, stiff: Array, moving: Array) -> Array | None:
+    """Leverages of held rows that move, from the inner products of all; None if there are none.
 
-    Those that are come last: of the inverse only their block is needed, which is that of the last
-    block of the factor.
+    Rows that move come last: of the inverse only the block of these is needed, which is that of the
+    last block of the factor.
     """
-    xp, stiff = array_namespace(losses.stiff), losses.stiff
-    first, last = (
-        xp.nonzero(some)[0] for some in ((stiff > _NONE) & ~losses.moving, losses.moving)
-    )
+    xp, n = array_namespace(stiff), stiff.shape[0]
+    first, last = xp.nonzero((stiff > _NONE) & ~moving)[0], xp.nonzero(moving)[0]
     if last.shape[0] == 0:
         return None
     active, k = xp.concat([first, last]), first.shape[0]
@@ -258,7 +280,7 @@ def _by_rows(problem: Problem, losses: _Losses) -> Array | None:
     if problem.design.fit_intercept:
         y = _forward(lower, root)
         leverages = leverages + xp.matmul(inverse.T, y[k:]) ** 2 / xp.sum(y * y)
-    return scattered(leverages[:, None], last, stiff.shape[0])[:, 0]
+    return scattered(leverages[:, None], last, n)[:, 0]
 
 
 def _factor(B: Array) -> Array | None:

@@ -163,7 +163,8 @@ def test_where_rows_keep_their_scores(data, parameters, monkeypatch):
 def test_zones_that_are_open_on_one_side(zone, monkeypatch):
     model, found = fitted(monkeypatch, FEW, y, zone=zone)
     before = as_fitted(model).fit(FEW, y).decision_function(FEW)
-    assert np.all(np.isfinite(found)) and np.any(found != before)
+    assert np.all(np.isfinite(found))
+    assert np.any(found != before)
     assert np.count_nonzero(model.tail_bends_) == 1
 
 
@@ -172,7 +173,9 @@ def test_copies_of_features_and_ties_are_no_harm():
     copies = np.hstack([FEW, FEW, np.zeros((len(y), 2))]).round(0)
     wrong = np.where(rng.random(len(y)) < 0.1, 1 - y, y)
     model = TruncatedLogisticRegression(C=1e4).fit(copies, wrong)
-    assert np.all(np.isfinite(model.tail_slopes_)) and np.all(model.tail_slopes_ >= 1.0)
+    assert np.all(np.isfinite(model.tail_slopes_))
+    assert np.all(model.tail_slopes_ >= 1.0)
     ends = logit(model.zone_)
     raw = as_fitted(model).fit(copies, wrong).decision_function(copies)
-    assert np.any(raw < ends[0]) and np.any(raw > ends[1])
+    assert np.any(raw < ends[0])
+    assert np.any(raw > ends[1])

@@ -63,7 +63,8 @@ class Function:
 class Tails:
     """Log-odds of each class at which its rows leave the zone, and slopes and bends beyond.
 
-    What is d beyond an end becomes ``slope * log(1 + bend * d) / bend``, ``slope * d`` without bend.
+    What is d beyond an end becomes ``slope * log(1 + bend * d) / bend``; without a bend,
+    ``slope * d``.
     """
 
     ends: Floats

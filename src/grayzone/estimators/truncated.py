@@ -87,7 +87,7 @@ class TruncatedLogisticRegression(
     Probabilities are faithful inside the zone, where functions are rich enough to level off at its
     ends, as those of kernels are; slopes of linear ones come out too small where many rows lie
     beyond a narrow zone, which decisions at the threshold hardly feel. The fit itself says only
-    "beyond" outside it, where log-odds therefore get a slope of their own (``tails``);
+    "beyond" outside it, where log-odds therefore get a shape of their own (``tails``);
     ``predict_proba`` is a proper, monotone probability everywhere.
 
     Parameters
@@ -122,8 +122,9 @@ class TruncatedLogisticRegression(
         What ``predict`` returns for undecided rows; "auto" is -1 beside numbers and "undecided"
         beside strings.
     tails : {"calibrated", "as-fitted"}, default="calibrated"
-        Log-odds beyond the zone. "calibrated" gives them, on each side (for each of K > 2
-        classes), a slope by maximum likelihood on the training rows beyond it, with a penalty; they
+        Log-odds beyond the zone. "calibrated" lets odds grow, on each side (for each of K > 2
+        classes), as a power of the distance, by maximum likelihood on the training rows beyond it,
+        of two classes at scores that they would have had without a part in the fit; they
         stay continuous and monotone, the same inside the zone, and decisions do not change.
         "as-fitted" leaves them as they are, which is too close to the zone. A side where decisions
         are made outside the zone (one that was given), and a class whose cap is below 1/2, stay
@@ -199,8 +200,11 @@ class TruncatedLogisticRegression(
     zone_ : tuple of two floats, or ndarray of shape (K,)
         The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
     tail_slopes_ : ndarray of shape (2,) or (K,)
-        Slopes of the log-odds of each class beyond its end of the zone, below p_min and above
+        Slopes s of the log-odds of each class where it leaves the zone, below p_min and above
         p_max, relative to those of ``coef_`` or ``dual_coef_``; 1 is as fitted.
+    tail_bends_ : ndarray of shape (2,) or (K,)
+        How soon they level off: log-odds that were d beyond the end are s log(1 + b d) / b beyond
+        it, with b the bend, and s d where that is 0, as fitted.
     threshold_ : float or None
         Decision threshold of two classes; None for more, and with ``reject_cost``.
     cost_matrix_ : ndarray of shape (K, K)

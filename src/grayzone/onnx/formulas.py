@@ -191,7 +191,9 @@ def _bent(beyond: Tensor, slopes: Any, bends: Any) -> Tensor:
         return slopes * beyond
     factors = np.where(curved, bends, 1.0)
     logarithm = (1.0 + factors * beyond).applied("Log") / factors
-    straight = logarithm if np.all(curved) else beyond.graph.constant(curved).where(logarithm, beyond)
+    straight = (
+        logarithm if np.all(curved) else beyond.graph.constant(curved).where(logarithm, beyond)
+    )
     return slopes * straight
 
 

@@ -200,6 +200,4 @@ def _unstretched(odds: float, tails: Tails) -> float:
     if not np.isfinite(odds):
         return odds
     with np.errstate(over="ignore"):  # further out than any score
-        return float(
-            unstretched(np.array([[odds]]), tails.ends, tails.slopes, tails.bends)[0, 0]
-        )
+        return float(unstretched(np.array([[odds]]), tails.ends, tails.slopes, tails.bends)[0, 0])

@@ -16,7 +16,9 @@ with a minus for rows of the class and a plus for others: a convex problem in on
 row beyond is of another class, the last term keeps it finite: a row that is, at the (weighted) mean
 :math:`\bar x`. It weighs a twenty-fifth of the penalty, :math:`\kappa = \|f\|^2 / 50 C` where
 that is a squared norm, so that neither the unit of weights nor writing them as repeated rows makes
-a difference, and it does not count where rows are many.
+a difference, and it does not count where rows are many. Training rows are told apart too well: of
+two classes scores are those that rows would have had without a part in the fit
+(:mod:`grayzone.solvers.truncated.left_out`).
 
 One reading finds what is needed, wherever the rows are: values of x are few enough.
 """
@@ -153,9 +155,7 @@ def _power(mass: Floats, wrong: float, end: float, doubt: float) -> float:
     return _lowest(mass, x, wrong + doubt * mean, end, LEAST, min(MOST, _CERTAIN / mean))
 
 
-def _rise(
-    a: float, mass: Floats, x: Floats, wrong: float, end: float
-) -> tuple[float, float]:
+def _rise(a: float, mass: Floats, x: Floats, wrong: float, end: float) -> tuple[float, float]:
     """First and second derivative of minus the log-likelihood.
 
     As log(1 + e^z) = z + log(1 + e^-z), a wrong row is a right one and a straight line.

@@ -164,9 +164,8 @@ def test_what_is_stretched_can_be_undone(n_columns, bends):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_far_scores_stay_finite_and_in_order(dtype):
     most = float(np.finfo(dtype).max)
-    scores = np.array(
-        [[-most], [-1e17], [-1.0], [0.0], [1.0], [2.0], [1e17], [1e30], [most]], dtype
-    )
+    values = [-most, -1e17, -1.0, 0.0, 1.0, 2.0, 1e17, 1e30, most]
+    scores = np.array(values, dtype)[:, None]
     new = stretched(scores, np.ones(2), np.full(2, 90.0), np.full(2, 100.0))[:, 0]
     assert np.all(np.isfinite(new))
     assert np.all(np.diff(new) > 0)

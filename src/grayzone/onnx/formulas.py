@@ -159,7 +159,7 @@ def basis_scores(X: Tensor, bases: Bases) -> Tensor:
 
 
 def stretched(scores: Tensor, n_columns: int, tails: Tails) -> Tensor:
-    """Scores with slopes and bends of their own beyond the zone, as ``numerics.tails.stretched``."""
+    """Scores with slopes and bends beyond the zone, as ``numerics.tails.stretched``."""
     if n_columns == 1:
         out = scores
         for sign, end, slope, bend in zip(
@@ -191,10 +191,9 @@ def _bent(beyond: Tensor, slopes: Any, bends: Any) -> Tensor:
         return slopes * beyond
     factors = np.where(curved, bends, 1.0)
     logarithm = (1.0 + factors * beyond).applied("Log") / factors
-    straight = (
-        logarithm if np.all(curved) else beyond.graph.constant(curved).where(logarithm, beyond)
-    )
-    return slopes * straight
+    if np.all(curved):
+        return slopes * logarithm
+    return slopes * beyond.graph.constant(curved).where(logarithm, beyond)
 
 
 def adjusted(proba: Tensor, seen: Array, today: Array) -> Tensor:

@@ -5,7 +5,8 @@ nothing. One with slope :math:`\alpha_i` and bend :math:`\omega_i` of its loss p
 f_i towards its class, without it
 
 .. math:: f_i - y_i \frac{\ell_i}{1 - \ell_i} \frac{\alpha_i}{\omega_i}, \qquad
-          \ell_i = w_i \omega_i \, x_i' \bigl(\lambda I + \sum_j w_j \omega_j x_j x_j'\bigr)^{-1} x_i,
+          \ell_i = w_i \omega_i \,
+          x_i' \bigl(\lambda I + \sum_j w_j \omega_j x_j x_j'\bigr)^{-1} x_i,
 
 with no :math:`\lambda` for the intercept. Rows near the kink tend to stay there whatever others do:
 their bend is large, and their multipliers are what the penalty's pull leaves to them. With kernels
@@ -223,8 +224,8 @@ class _Hessian:
         stiff = rows.weight * losses.bend
         active = xp.nonzero(stiff > _NONE)[0]
         pull = xp.where(rows.codes == 1, rows.weight, -rows.weight) * losses.slope
-        columns = (xp.take(a, active)[:, None] for a in (stiff, pull))
-        hessian, pulled = problem.design.gram(*columns, active)
+        weights, pull = (xp.take(a, active)[:, None] for a in (stiff, pull))
+        hessian, pulled = problem.design.gram(weights, pull, active)
         lightest = [_lightest(rows, self.factors)]
         return {"hessian": hessian[0, :, :], "pull": pulled, "lightest": lightest}
 

@@ -17,7 +17,7 @@ from fuzz.rate_limits import broken_by_fit, broken_by_refusal, broken_on_trainin
 from fuzz.reference import criterion_of, is_definite, kernel_matrix, support_vector_start
 from fuzz.rows import Rows, make_rows, new_rows, row_costs, row_rewards
 from grayzone.decision import cost_matrices
-from grayzone.numerics.tails import stretched
+from grayzone.numerics.tails import unstretched
 
 Array = Any
 
@@ -321,12 +321,13 @@ def _decides(trial: Trial) -> None:
 
 
 def _as_fitted(model: Any, scores: Any) -> Any:
-    """Scores without the slopes that they have beyond the zone."""
+    """Scores without the slopes and bends that they have beyond the zone."""
     slopes = getattr(model, "tail_slopes_", None)
     if scores is None or slopes is None:
         return scores
     columns = scores.reshape(len(scores), -1)
-    return stretched(columns, model._tail_ends(), 1.0 / taken(slopes)).reshape(scores.shape)
+    tails = model._tail_ends(), taken(slopes), taken(model.tail_bends_)
+    return unstretched(columns, *tails).reshape(scores.shape)
 
 
 def _without_model(model: Any) -> bool:

@@ -3,9 +3,9 @@ Tails: what is said beyond the zone
 ===================================
 
 Beyond its zone a truncated fit knows only that rows are beyond, and its probabilities pile up near
-the ends. By default log-odds there get a slope of their own, by maximum likelihood on the training
-rows, which changes no decision. This page compares these *tails* with the fit as it is, and with a
-model that never had a zone.
+the ends. By default odds there grow as a power of the distance, by maximum likelihood on the
+training rows, which changes no decision. This page compares these *tails* with the fit as it is,
+and with a model that never had a zone.
 """
 
 # %%

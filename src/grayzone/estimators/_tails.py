@@ -1,4 +1,4 @@
-"""Probabilities beyond the zone: as fitted, or with slopes of their own."""
+"""Probabilities beyond the zone: as fitted, or with slopes and bends of their own."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class Tailed:
     tails: str
     zone_: Any
     tail_slopes_: Array
+    tail_bends_: Array
 
     def _tail_ends(self) -> Floats:
         """Log-odds of each class at which its rows leave the zone.
@@ -35,8 +36,8 @@ class Tailed:
         return -floor_of(as_numpy(self.zone_))
 
     def _beyond(self, scores: Array) -> Array:
-        """Scores with the slopes that they have beyond the zone."""
+        """Scores with the slopes and bends that they have beyond the zone."""
         slopes = vars(self).get("tail_slopes_")  # a model on the way to its fit has none
         if slopes is None or bool(array_namespace(slopes).all(slopes == 1.0)):
             return scores
-        return stretched(scores, self._tail_ends(), slopes)
+        return stretched(scores, self._tail_ends(), slopes, self.tail_bends_)

@@ -61,10 +61,15 @@ class Function:
 
 @dataclass(frozen=True)
 class Tails:
-    """Log-odds of each class at which its rows leave the zone, and slopes beyond."""
+    """Log-odds of each class at which its rows leave the zone, and slopes and bends beyond.
+
+    What is d beyond an end becomes ``slope * log(1 + bend * d) / bend``; without a bend,
+    ``slope * d``.
+    """
 
     ends: Floats
     slopes: Floats
+    bends: Floats
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,7 @@ def tails_of(model: Any) -> Tails | None:
     slopes = vars(model).get("tail_slopes_")
     if slopes is None or np.all(as_numpy(slopes) == 1.0):
         return None
-    return Tails(_doubles(model._tail_ends()), _doubles(slopes))
+    return Tails(_doubles(model._tail_ends()), _doubles(slopes), _doubles(model.tail_bends_))
 
 
 def rejection_of(model: Any) -> Floats | None:

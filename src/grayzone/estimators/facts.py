@@ -160,7 +160,7 @@ def _describe(model: Any, facts: Facts) -> None:
     if facts.zone is not None and slopes is not None:
         below, above = as_numpy(slopes).tolist()
         text = f"{below:.3g} below, {above:.3g} above"
-        facts.lines.append(("Slopes of the log-odds beyond it", text))
+        facts.lines.append(("Slopes of the log-odds at its ends", text))
     if facts.band is not None:
         band = f"{facts.band[0]:.4g} to {facts.band[1]:.4g}"
         facts.lines.append(("Thresholds of the range of costs", band))

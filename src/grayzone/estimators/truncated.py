@@ -48,7 +48,7 @@ from grayzone.solvers.choose import check_possible
 from grayzone.solvers.kernel.choose import kernel_for
 from grayzone.solvers.kernel.systems import scattered
 from grayzone.solvers.truncated.ramp import descend_ramp
-from grayzone.solvers.truncated.tails import tail_slopes
+from grayzone.solvers.truncated.tails import tail_shapes
 from grayzone.solvers.truncated.unpenalised import without_penalty
 from grayzone.sources.labelled import Labelled
 from grayzone.sources.open import open_rows
@@ -87,7 +87,7 @@ class TruncatedLogisticRegression(
     Probabilities are faithful inside the zone, where functions are rich enough to level off at its
     ends, as those of kernels are; slopes of linear ones come out too small where many rows lie
     beyond a narrow zone, which decisions at the threshold hardly feel. The fit itself says only
-    "beyond" outside it, where log-odds therefore get a slope of their own (``tails``);
+    "beyond" outside it, where log-odds therefore get a shape of their own (``tails``);
     ``predict_proba`` is a proper, monotone probability everywhere.
 
     Parameters
@@ -122,8 +122,9 @@ class TruncatedLogisticRegression(
         What ``predict`` returns for undecided rows; "auto" is -1 beside numbers and "undecided"
         beside strings.
     tails : {"calibrated", "as-fitted"}, default="calibrated"
-        Log-odds beyond the zone. "calibrated" gives them, on each side (for each of K > 2
-        classes), a slope by maximum likelihood on the training rows beyond it, with a penalty; they
+        Log-odds beyond the zone. "calibrated" lets odds grow, on each side (for each of K > 2
+        classes), as a power of the distance, by maximum likelihood on the training rows beyond it,
+        of two classes at scores that they would have had without a part in the fit; they
         stay continuous and monotone, the same inside the zone, and decisions do not change.
         "as-fitted" leaves them as they are, which is too close to the zone. A side where decisions
         are made outside the zone (one that was given), and a class whose cap is below 1/2, stay
@@ -200,8 +201,11 @@ class TruncatedLogisticRegression(
     zone_ : tuple of two floats, or ndarray of shape (K,)
         The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
     tail_slopes_ : ndarray of shape (2,) or (K,)
-        Slopes of the log-odds of each class beyond its end of the zone, below p_min and above
+        Slopes s of the log-odds of each class where it leaves the zone, below p_min and above
         p_max, relative to those of ``coef_`` or ``dual_coef_``; 1 is as fitted.
+    tail_bends_ : ndarray of shape (2,) or (K,)
+        How soon they level off: log-odds that were d beyond the end are s log(1 + b d) / b beyond
+        it, with b the bend, and s d where that is 0, as fitted.
     threshold_ : float or None
         Decision threshold of two classes; None for more, and with ``reject_cost``.
     cost_matrix_ : ndarray of shape (K, K)
@@ -434,24 +438,29 @@ class TruncatedLogisticRegression(
             ramp = descend_ramp(labelled, spec, ceilings, **options)
             solution, kept = ramp.convex, ramp.kept
             self.objective_, self.n_iter_ = ramp.objectives[-1], ramp.n_iter
-        slopes = self._fit_tails(labelled, spec, solution)
+        slopes, bends = self._fit_tails(labelled, spec, solution)
         held = labelled.held is not None
         self._expose(kept if held and ceilings is not None else labelled, spec, solution)
         self.tail_slopes_ = moved(slopes, labelled.like)
+        self.tail_bends_ = moved(bends, labelled.like)
         self._bound_restriction(labelled, spec, solution, several_fits or ceilings is not None)
         return solution
 
-    def _fit_tails(self, labelled: Labelled, spec: TruncatedSpec, solution: Solution) -> Array:
-        """Slopes beyond the zone, 1 for classes that are not calibrated."""
+    def _fit_tails(
+        self, labelled: Labelled, spec: TruncatedSpec, solution: Solution
+    ) -> tuple[Array, Array]:
+        """Slopes and bends beyond the zone, 1 and 0 for classes that are not calibrated."""
         ends, caps = self._tail_ends(), self._caps()
         # where some decision is made beyond the zone, a slope would change it
         decided = caps >= certain_from(self._action_costs()) * (1.0 - _ROUNDING)
         alone = caps >= 0.5 if len(caps) > 2 else caps > 0.0
         if self.tails == "as-fitted" or solution.constant or not np.any(decided & alone):
-            return np.ones(len(caps))
+            return np.ones(len(caps)), np.zeros(len(caps))
         ends = np.where(decided & alone, ends, np.inf)
         scores = None if labelled.held is None else solution.scores
-        return tail_slopes(labelled, spec, solution.coef, ends, scores)
+        # a ramp gives rows up, which have no part in its fit either
+        convex = self.loss == "truncated"
+        return tail_shapes(labelled, spec, solution.coef, ends, scores, alone=convex)
 
     def _without_penalty(
         self, labelled: Labelled, spec: TruncatedSpec, options: dict[str, Any]
@@ -570,7 +579,7 @@ class TruncatedLogisticRegression(
     def _expose_function(self, labelled: Labelled, spec: TruncatedSpec, coef: Array) -> None:
         """Set what predictions need."""
         xp, d = array_namespace(coef), coef.shape[1] - int(spec.fit_intercept)
-        for name in ("coef_", "tail_slopes_"):
+        for name in ("coef_", "tail_slopes_", "tail_bends_"):
             self.__dict__.pop(name, None)
         self._keep_nothing()
         self.intercept_ = xp.zeros_like(coef[:, 0])

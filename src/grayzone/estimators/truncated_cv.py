@@ -197,7 +197,9 @@ class TruncatedLogisticRegressionCV(
     intercept_ : ndarray of shape (1,) or (K,)
         Intercepts.
     tail_slopes_ : ndarray of shape (2,) or (K,)
-        Slopes of the log-odds of each class beyond its end of the zone.
+        Slopes of the log-odds of each class where it leaves the zone.
+    tail_bends_ : ndarray of shape (2,) or (K,)
+        How soon they level off.
     zone_ : tuple of two floats, or ndarray of shape (K,)
         The zone ``(p_min, p_max)``, or the caps of K > 2 classes.
     threshold_ : float or None

@@ -159,22 +159,41 @@ def basis_scores(X: Tensor, bases: Bases) -> Tensor:
 
 
 def stretched(scores: Tensor, n_columns: int, tails: Tails) -> Tensor:
-    """Scores with slopes of their own beyond the zone, as ``numerics.tails.stretched``."""
-    ends, more = tails.ends, tails.slopes - 1.0
+    """Scores with slopes and bends beyond the zone, as ``numerics.tails.stretched``."""
     if n_columns == 1:
-        # a class that is never beyond has an infinite end, of which nothing may be multiplied
-        shift = scores * 0.0
-        for sign, end, slope in zip((-1.0, 1.0), ends, more, strict=True):
-            if np.isfinite(end) and slope != 0.0:
-                shift = shift + (sign * slope) * (sign * scores - end).applied("Max", 0.0)
-        return scores + shift
+        out = scores
+        for sign, end, slope, bend in zip(
+            (-1.0, 1.0), tails.ends, tails.slopes, tails.bends, strict=True
+        ):
+            # a class that is never beyond has an infinite end, of which nothing may be multiplied
+            if np.isfinite(end) and (slope, bend) != (1.0, 0.0):
+                beyond = (sign * scores - end).applied("Max", 0.0)
+                new = sign * end + _bent(beyond, sign * slope, bend)
+                out = (beyond > 0.0).where(new, out)
+        return out
     places = np.arange(n_columns)
     leads = scores.argmax().upright().equals(places)
     others = leads.where(-np.inf, scores)
     second = others.max(1)
     rest = second + (others - second).applied("Exp").sum(1).applied("Log")
-    beyond = (scores - rest - np.where(np.isfinite(ends), ends, 1e300)).applied("Max", 0.0)
-    return scores + leads.where(beyond * more, 0.0)
+    known = (tails.slopes != 1.0) | (tails.bends > 0.0)
+    ends = np.where(known & np.isfinite(tails.ends), tails.ends, 1e300)
+    beyond = (scores - rest - ends).applied("Max", 0.0)
+    return (leads & (beyond > 0.0)).where(
+        rest + ends + _bent(beyond, tails.slopes, tails.bends), scores
+    )
+
+
+def _bent(beyond: Tensor, slopes: Any, bends: Any) -> Tensor:
+    """Log-odds that distances beyond the ends of the zone become."""
+    curved = np.asarray(bends) > 0.0
+    if not np.any(curved):
+        return slopes * beyond
+    factors = np.where(curved, bends, 1.0)
+    logarithm = (1.0 + factors * beyond).applied("Log") / factors
+    if np.all(curved):
+        return slopes * logarithm
+    return slopes * beyond.graph.constant(curved).where(logarithm, beyond)
 
 
 def adjusted(proba: Tensor, seen: Array, today: Array) -> Tensor:

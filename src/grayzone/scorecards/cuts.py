@@ -31,6 +31,7 @@ from grayzone.estimators.tight_bound_cv import TightBoundLogisticRegressionCV
 from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.estimators.truncated_cv import TruncatedLogisticRegressionCV
 from grayzone.numerics.checks import Floats, as_numpy
+from grayzone.numerics.tails import unstretched
 from grayzone.scorecards.effects import NoScorecardError
 
 Array = Any
@@ -60,7 +61,7 @@ class Linear:
     classes : tuple
         Labels, the positive one last.
     tails : Tails or None
-        Slopes of the log-odds beyond a zone.
+        Slopes and bends of the log-odds beyond a zone.
     maps : tuple of (slope, shift, most)
         Maps from log-odds, which are held within ``±most``, to others, in the order in which they
         are applied.
@@ -195,10 +196,8 @@ def _cut_by_costs(linear: Linear, rule: Rule, actions: Array) -> dict[str, Any]:
 
 
 def _unstretched(odds: float, tails: Tails) -> float:
-    """Return the score whose log-odds, with slopes beyond the zone, are these."""
-    (low, high), (below, above) = tails.ends, tails.slopes
-    if odds > high:
-        return float(high + (odds - high) / above)
-    if -odds > low:
-        return float(-(low + (-odds - low) / below))
-    return odds
+    """Return the score whose log-odds, with slopes and bends beyond the zone, are these."""
+    if not np.isfinite(odds):
+        return odds
+    with np.errstate(over="ignore"):  # further out than any score
+        return float(unstretched(np.array([[odds]]), tails.ends, tails.slopes, tails.bends)[0, 0])

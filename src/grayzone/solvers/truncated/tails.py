@@ -1,26 +1,32 @@
-r"""Slopes of the log-odds beyond the zone, by maximum likelihood.
+r"""Log-odds beyond the zone, by maximum likelihood.
 
 Beyond its zone a truncated fit says no more than "beyond": rows there have no part in it, and
-log-odds stop short. With g the log-odds of a class and e their value where the zone ends, let them
-be :math:`e + s (g - e)` from there on. The slope s > 0 of each class minimises
+log-odds stop short. Many rows lie just beyond the end, where the fit has no reason to tell them
+apart, and are far more certain than that; few lie far away, and are hardly more so. With g the
+log-odds of a class and e their value where the zone ends, let them therefore be
 
-.. math:: \sum_{i: g_i > e} w_i \log\bigl(1 + e^{\mp(e + s (g_i - e))}\bigr)
-          + \kappa \log\bigl(1 + e^{e + s \bar d}\bigr),
+.. math:: e + a \log(1 + b (g - e))
 
-with a minus for rows of the class and a plus for others: a convex problem in one number. Training
-rows are all too well told apart, hence the last term, a row that belongs to another class at the
-(weighted) mean distance :math:`\bar d` of those beyond. It weighs a fifth of the penalty,
-:math:`\kappa = \|f\|^2 / 10 C` where that is a squared norm, so that neither the unit of weights
-nor writing them as repeated rows makes a difference, and it does not count where rows are many. It
-keeps a slope from growing above 1; one that the rows alone put below 1 is theirs.
+from there on, b = 100: odds grow as a power a of the distance. The power of each class minimises
 
-One reading finds what is needed, wherever the rows are: distances are few enough on a logarithmic
-scale.
+.. math:: \sum_{i: x_i > 0} w_i \log\bigl(1 + e^{\mp(e + a x_i)}\bigr)
+          + \kappa \log\bigl(1 + e^{e + a \bar x}\bigr), \qquad x_i = \log(1 + b (g_i - e)),
+
+with a minus for rows of the class and a plus for others: a convex problem in one number. Where no
+row beyond is of another class, the last term keeps it finite: a row that is, at the (weighted) mean
+:math:`\bar x`. It weighs a twenty-fifth of the penalty, :math:`\kappa = \|f\|^2 / 50 C` where
+that is a squared norm, so that neither the unit of weights nor writing them as repeated rows makes
+a difference, and it does not count where rows are many. Training rows are told apart too well: of
+two classes scores are those that rows would have had without a part in the fit
+(:mod:`grayzone.solvers.truncated.left_out`).
+
+One reading finds what is needed, wherever the rows are: values of x are few enough.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import expm1
 from typing import Any
 
 import numpy as np
@@ -31,26 +37,30 @@ from grayzone.numerics.checks import Floats, as_numpy
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.spread import spread
 from grayzone.numerics.tails import excess
+from grayzone.solvers.truncated.left_out import LeftOut, left_out
 from grayzone.solvers.truncated.spec import TruncatedSpec
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 
 Array = Any
 
-# Slopes are between these: monotone, and finite where no row beyond is of another class.
-LEAST, MOST = 0.02, 100.0
-# Log-odds that no slope takes the mean distance beyond: nothing is more certain than that.
+# How soon log-odds level off. The larger the better, up to a jump; but what scores of rows at the
+# end of the zone lack in precision grows by as much.
+BEND = 100.0
+# Powers are between these: monotone, and finite where no row beyond is of another class.
+LEAST, MOST = 0.01, 20.0
+# Log-odds that no power takes the mean distance beyond: nothing is more certain than that.
 _CERTAIN = 20.0
-# Distances at which losses are known; what is further away is as good as certain.
-_NODES = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 221)])
+# Logarithms at which losses are known; what is further away is taken for the last.
+_NODES = np.linspace(0.0, 14.0, 281)
 # Share of ||f||^2 / C that a row of another class weighs.
-_DOUBT = 0.1
+_DOUBT = 0.02
 _ROUNDS, _ROUNDING = 100, 1e-11
 
 
 @dataclass(frozen=True)
 class _Beyond:
-    """Weights of the rows beyond each end by distance, and the distances of those that are wrong.
+    """Weights of the rows beyond each end by x, and the weighted x of those that are wrong.
 
     ``scores`` are those of rows that are held, where they are known.
     """
@@ -59,36 +69,39 @@ class _Beyond:
     coef: Array
     ends: Array
     scores: Array | None
+    left_out: LeftOut | None
 
     def __call__(self, rows: Rows) -> Sums:
         scores, xp = self.scores, array_namespace(rows.weight)
+        problem = self.spec.problem(rows)
         if scores is None:
-            scores = self.spec.problem(rows).design.scores(moved(self.coef, rows.weight))
-        distances = xp.clip(excess(scores, self.ends), max=float(_NODES[-1]))
+            scores = problem.design.scores(moved(self.coef, rows.weight))
+        free = scores if self.left_out is None else self.left_out(rows, problem, scores)
+        far = expm1(_NODES[-1]) / BEND
+        x = xp.log1p(BEND * xp.clip(excess(free, self.ends), max=far))
         nodes = moved(_NODES, rows.weight)
         masses, wrong = [], []
         for k in range(self.spec.n_classes):
-            some = xp.nonzero(distances[:, k] > 0.0)[0]
-            d, weight, codes = (
-                xp.take(a, some) for a in (distances[:, k], rows.weight, rows.codes)
-            )
-            masses.append(as_numpy(spread(d, weight, nodes)))
-            wrong.append(float(xp.sum(xp.where(codes == k, 0.0, weight * d))))
+            some = xp.nonzero(x[:, k] > 0.0)[0]
+            own, weight, codes = (xp.take(a, some) for a in (x[:, k], rows.weight, rows.codes))
+            masses.append(as_numpy(spread(own, weight, nodes)))
+            wrong.append(float(xp.sum(xp.where(codes == k, 0.0, weight * own))))
         sums: Sums = {"masses": np.stack(masses), "wrong": np.array(wrong)}
         if self.spec.kernel is not None:  # of rows that are held, in one piece
-            design = self.spec.problem(rows).design
-            sums["square"] = design.dot(self.coef, self.coef, scores)
+            sums["square"] = problem.design.dot(self.coef, self.coef, scores)
         return sums
 
 
-def tail_slopes(
+def tail_shapes(
     labelled: Labelled,
     spec: TruncatedSpec,
     coef: Array,
     ends: Floats,
     scores: Array | None = None,
-) -> Floats:
-    """Return the slope of each class beyond its end; 1 where the end is infinite, or no row is.
+    *,
+    alone: bool = True,
+) -> tuple[Floats, Floats]:
+    """Return slope and bend of each class beyond its end; 1 and 0 where no row is beyond.
 
     Parameters
     ----------
@@ -102,11 +115,19 @@ def tail_slopes(
         Log-odds at which the zone ends; infinite where a class is to stay as fitted.
     scores : array of shape (n, Q), optional
         Scores of rows that are held, where they are known.
+    alone : bool
+        Whether scores are those that rows have without a part in the fit.
+
+    Returns
+    -------
+    slopes, bends : ndarrays of shape (K,)
+        Slopes where the zone ends are powers times bends.
     """
-    slopes = np.ones(len(ends))
+    slopes, bends = np.ones(len(ends)), np.zeros(len(ends))
     if not np.any(np.isfinite(ends)):
-        return slopes
-    sums = labelled.reduce(_Beyond(spec, coef, ends, scores))
+        return slopes, bends
+    moving = left_out(labelled, spec, coef, scores) if alone else None
+    sums = labelled.reduce(_Beyond(spec, coef, ends, scores, moving))
     square = sums.get("square")
     if square is None:
         square = float(np.sum(as_numpy(coef)[:, : _n_slopes(spec, coef)] ** 2))
@@ -115,57 +136,49 @@ def tail_slopes(
         square = 2.0 * spec.l1_ratio * size + (1.0 - spec.l1_ratio) * float(square)
     doubt = _DOUBT * spec.penalty * float(square)
     for k in np.flatnonzero(np.isfinite(ends)):
-        slopes[k] = _slope(sums["masses"][k], float(sums["wrong"][k]), float(ends[k]), doubt)
-    return slopes
+        if float(sums["masses"][k] @ _NODES) > 0.0:
+            power = _power(sums["masses"][k], float(sums["wrong"][k]), float(ends[k]), doubt)
+            slopes[k], bends[k] = BEND * power, BEND
+    return slopes, bends
 
 
 def _n_slopes(spec: TruncatedSpec, coef: Array) -> int:
     return int(coef.shape[1]) - int(spec.fit_intercept)
 
 
-def _slope(mass: Floats, wrong: float, end: float, doubt: float) -> float:
-    """Slope of one class: doubt may keep it from growing, not make it less than as fitted."""
+def _power(mass: Floats, wrong: float, end: float, doubt: float) -> float:
+    """Power of one class."""
     here = (mass > 0.0) & (_NODES > 0.0)
-    mass, distance = mass[here], _NODES[here]
-    total = float(mass @ distance)
-    if not total > 0.0:
-        return 1.0
-    if _rise(1.0, mass, distance, wrong, end)[0] >= 0.0:
-        return _lowest(mass, distance, wrong, end, LEAST, 1.0)
-    mean = float(mass @ distance**2) / total
-    mass, distance = np.append(mass, doubt), np.append(distance, mean)
-    most = max(1.0, min(MOST, _CERTAIN / mean))
-    return _lowest(mass, distance, wrong + doubt * mean, end, 1.0, most)
+    mass, x = mass[here], _NODES[here]
+    mean = float(mass @ x**2) / float(mass @ x)
+    mass, x = np.append(mass, doubt), np.append(x, mean)
+    return _lowest(mass, x, wrong + doubt * mean, end, LEAST, min(MOST, _CERTAIN / mean))
 
 
-def _rise(
-    s: float, mass: Floats, distance: Floats, wrong: float, end: float
-) -> tuple[float, float]:
+def _rise(a: float, mass: Floats, x: Floats, wrong: float, end: float) -> tuple[float, float]:
     """First and second derivative of minus the log-likelihood.
 
     As log(1 + e^z) = z + log(1 + e^-z), a wrong row is a right one and a straight line.
     """
-    q, pull = expit(-(end + s * distance)), mass * distance
-    return wrong - float(pull @ q), float((pull * distance) @ (q * (1.0 - q)))
+    q, pull = expit(-(end + a * x)), mass * x
+    return wrong - float(pull @ q), float((pull * x) @ (q * (1.0 - q)))
 
 
-def _lowest(
-    mass: Floats, distance: Floats, wrong: float, end: float, low: float, high: float
-) -> float:
-    """Minimise between two slopes, by Newton's method between bounds that close in.
+def _lowest(mass: Floats, x: Floats, wrong: float, end: float, low: float, high: float) -> float:
+    """Minimise between two powers, by Newton's method between bounds that close in.
 
     The derivative is concave: from the lower bound no step goes too far, but for rounding errors.
     """
-    if _rise(low, mass, distance, wrong, end)[0] >= 0.0:
+    if _rise(low, mass, x, wrong, end)[0] >= 0.0:
         return low
-    if _rise(high, mass, distance, wrong, end)[0] <= 0.0:
+    if _rise(high, mass, x, wrong, end)[0] <= 0.0:
         return high
-    s = low
+    a = low
     for _ in range(_ROUNDS):
-        first, second = _rise(s, mass, distance, wrong, end)
-        low, high = (low, s) if first > 0.0 else (s, high)
-        step = s - first / second if second > 0.0 else low
-        before, s = s, step if low < step < high else (low * high) ** 0.5
-        if abs(s - before) <= _ROUNDING * s:
+        first, second = _rise(a, mass, x, wrong, end)
+        low, high = (low, a) if first > 0.0 else (a, high)
+        step = a - first / second if second > 0.0 else low
+        before, a = a, step if low < step < high else (low * high) ** 0.5
+        if abs(a - before) <= _ROUNDING * a:
             break
-    return s
+    return a

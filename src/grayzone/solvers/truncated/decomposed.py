@@ -29,8 +29,14 @@ from grayzone.numerics.losses import SmoothedLogistic, sigmoid
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import State
 from grayzone.solvers.problem import Problem
-from grayzone.solvers.truncated.interior_point import Quadratic, interior_point, smooth_newton
+from grayzone.solvers.truncated.interior_point import (
+    Inner,
+    Quadratic,
+    interior_point,
+    smooth_newton,
+)
 from grayzone.solvers.truncated.pinned import pinned_constant, pinned_sign
+from grayzone.solvers.truncated.pivoting import MOST_ROWS, by_pivoting
 from grayzone.solvers.truncated.start import WIDTH, closer, first_coef
 
 Array = Any
@@ -184,6 +190,8 @@ class _Mixed:
 
     def solve(self, tol: float) -> None:
         """Predict the step, let misjudged rows join the near ones, and minimise."""
+        if self._pivot():
+            return
         promised = self._predict()
         tol = _inner_tol(self.memory, tol, promised, exact=self.exact)
         # where the last Hessian still serves, rows hardly move: a look after the step will do
@@ -205,6 +213,33 @@ class _Mixed:
             (self._minimise if self._kinked() else self._predict_restless)(tol)
             self._propagate()
             self.left = self._misjudged()
+
+    def _pivot(self) -> bool:
+        """Minimise with the losses of few near rows in two pieces; whether that was possible."""
+        if self.memory.delta == inf or not self._kinked():
+            return False
+        guess = self._guess()
+        for last in (False, True):
+            inner = self._pivoted(guess)
+            if inner is None:
+                return False
+            self.change, self.multipliers = inner.change, inner.multipliers
+            self._propagate()
+            # all rows are modelled by parabolas here, lively ones too
+            self.left = self._misjudged(lively=False)
+            if last or self.left.size <= _FEW * self.near.size:
+                break
+            self._join(self.left)
+            # rows that cross may well stay on the kink
+            crossing = 0.5 * self.problem.loss.slope_at_floor[self.left]
+            guess = np.concatenate([inner.multipliers, crossing])
+        return True
+
+    def _pivoted(self, guess: Array | None) -> Inner | None:
+        if self.near.size > MOST_ROWS:
+            return None
+        rows, scores = self.problem.take(self.near), self.state.scores[self.near]
+        return by_pivoting(rows, self.model, scores, guess)
 
     def _kinked(self) -> bool:
         """Whether the near rows have kinks; they all have or none has."""
@@ -257,6 +292,12 @@ class _Mixed:
         assert self.memory.pinned is not None
         return np.isin(self.near, self.memory.pinned, assume_unique=True)
 
+    def _guess(self) -> Array | None:
+        """Multipliers of near rows that the last step left on the hinge, NaN for others."""
+        if self.memory.pinned is None:
+            return None
+        return np.where(self._pinned(), self.state.multipliers[self.near], np.nan)
+
     def _predict_restless(self, tol: float) -> None:
         """Predict again, with as many Newton steps as the rows need that one was too crude for."""
         rows, scores = self.problem.take(self.near), self.state.scores[self.near]
@@ -285,21 +326,18 @@ class _Mixed:
 
     def _minimise(self, tol: float) -> None:
         rows, scores = self.problem.take(self.near), self.state.scores[self.near]
-        guess = None
-        if self.memory.pinned is not None:
-            guess = np.where(self._pinned(), self.state.multipliers[self.near], np.nan)
         inner = interior_point(
             rows,
             self.model,
             scores,
             tol=tol,
             start=self.change,
-            guess=guess,
+            guess=self._guess(),
             tau=min(1.0, _CENTRAL * self.width),
         )
         self.change, self.multipliers = inner.change, inner.multipliers
 
-    def _misjudged(self) -> Array:
+    def _misjudged(self, lively: bool = True) -> Array:
         """Rows not near that cross the kink, or move too far for their second-order model."""
         r = self.distance
         moved = self.problem.margins.push(self.state.scores, self.scores)
@@ -307,7 +345,7 @@ class _Mixed:
         wrong = ((r > 0) != (there > 0)) & (np.abs(there) > 1e-10)
         floor = self.problem.loss.floor
         # the interior point wants floors, and the smooth Newton method wants none
-        if np.isfinite(floor).all() or np.isneginf(floor).all():
+        if lively and (np.isfinite(floor).all() or np.isneginf(floor).all()):
             wrong |= (r > 0) & (np.abs(moved) > self._lively(moved))
         wrong[self.near] = False
         return np.flatnonzero(wrong)

@@ -37,7 +37,7 @@ def first_coef(problem: Problem, seed: int) -> Array | None:
             return _with_rounded_kinks(problem, coef, _NEARLY * problem.design.n_coef)
         return coef
     size = problem.design.n_rows * (problem.n_outputs * problem.design.n_coef) ** 2
-    if size <= _SMALL and np.any(np.isfinite(problem.loss.floor)):
+    if problem.n_outputs > 1 and size <= _SMALL and np.any(np.isfinite(problem.loss.floor)):
         return None
     return _with_rounded_kinks(problem, problem.prior_coef(), _NEARLY * problem.design.n_coef)
 

@@ -50,14 +50,13 @@ from grayzone.solvers.truncated.constant import is_constant, no_worse
 from grayzone.solvers.truncated.decomposed import Decomposed
 from grayzone.solvers.truncated.primal import MAX_FACTORISED, Primal
 from grayzone.solvers.truncated.spec import TruncatedSpec
+from grayzone.solvers.truncated.start import is_small
 from grayzone.sources.gather import brought_here
 from grayzone.sources.labelled import Labelled
 
 Array = Any
 Callback = Callable[[Record], bool | None]
 
-# Rows times squared coefficients up to which a fit is taken to rounding level: milliseconds.
-_SMALL = 5_000_000
 # Coefficients of centres up to which Hessians are factorised: products with features are not cheap.
 _MANY_CENTRES = 12_000
 # Rows up to which a kernel fit of two classes is taken to rounding level.
@@ -374,9 +373,7 @@ def minimise_problem(
 def _linear(
     problem: Problem, name: str, start: Array | None, *, max_iter: int, seed: int, **options: Any
 ) -> Solution:
-    design = problem.design
-    size = design.n_rows * (problem.n_outputs * design.n_coef) ** 2
-    options["polish"] = _POLISH if size <= _SMALL else 0
+    options["polish"] = _POLISH if is_small(problem) else 0
     strategy = choose(name, problem, seed)
     first = solve(problem, strategy, max_iter=max_iter, start=start, **options)
     left = max_iter - first.n_iter

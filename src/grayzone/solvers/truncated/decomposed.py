@@ -37,7 +37,7 @@ from grayzone.solvers.truncated.interior_point import (
 )
 from grayzone.solvers.truncated.pinned import pinned_constant, pinned_sign
 from grayzone.solvers.truncated.pivoting import MOST_ROWS, by_pivoting
-from grayzone.solvers.truncated.start import WIDTH, closer, first_coef
+from grayzone.solvers.truncated.start import WIDTH, closer, first_coef, is_small
 
 Array = Any
 
@@ -135,7 +135,7 @@ class Decomposed:
         decrease = memory.primal - primal
         idle = memory.idle + 1 if decrease <= 1e-13 * primal else 0
         delta, steady = _outlook(problem, state.u, u, memory.delta, t)
-        fresh = memory.hessian is None
+        kept = steady and memory.hessian is None and not is_small(problem)
         return State(
             state.coef + t * mixed.change,
             scores,
@@ -153,7 +153,7 @@ class Decomposed:
                 decrease,
                 pinned,
                 mixed.left,
-                mixed.hessian if steady and fresh else None,
+                mixed.hessian if kept else None,
                 idle,
             ),
         )

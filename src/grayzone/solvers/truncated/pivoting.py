@@ -12,9 +12,9 @@ distances from the kink that they would have without any multiplier,
           (a - w s) / w c, & a \ge w s. \end{cases}
 
 All rows that are on a wrong piece change it at once, as long as that leaves ever fewer of them, and
-one at a time where it does not (block principal pivoting, Portugal, Júdice & Vicente 1994). Where
-that goes round in circles, springs between rows and the kink, a multiple of the diagonal of Q that
-becomes smaller and smaller, lead to a better first partition. Each trial solves one system of the
+else only the one that is furthest off (block principal pivoting, after Portugal, Júdice & Vicente
+1994). Where that goes round in circles, springs between rows and the kink, a multiple of the
+diagonal of Q that becomes smaller and smaller, lead to a better first partition. Each trial solves one system of the
 size of the active rows: where these are a few dozen, all trials together cost less than two
 iterations of an interior point, and end on the hinge exactly.
 """
@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dposv
+from scipy.linalg.lapack import dposv, dpotrs
 
 from grayzone.numerics.losses import sigmoid
 from grayzone.numerics.margins import SignedMargin
@@ -35,11 +35,10 @@ from grayzone.solvers.truncated.systems import few_rows, is_held
 Array = Any
 
 # Rows up to which systems of their number cost next to nothing.
-MOST_ROWS = 300
+MOST_ROWS = 150
 # Springs of rows, as shares of the diagonal of Q; none at first, which mostly does.
-_SPRINGS = (0.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
-# Partitions that are tried with each of them, and how many may leave no fewer rows on a wrong piece.
-_MOST_TRIALS, _PATIENCE = 8, 3
+_SPRINGS = (0.0, *np.geomspace(1.0, 1e-6, 13), 0.0)
+_MOST_TRIALS = 12  # partitions with each of them
 _ROUNDING = 1e-12
 _FLAT, _HINGE, _CURVED = 0, 1, 2
 
@@ -97,7 +96,7 @@ def _solved(pieces: _Pieces, part: Array) -> Array | None:
     """Multipliers that solve the problem, sought from a first partition; None where not found."""
     own = np.diagonal(pieces.grip)
     for share in _SPRINGS:
-        a = _pivoted(pieces, part, share * own + _ROUNDING * own.mean())
+        a = _pivoted(pieces, part, share * own)
         if share == 0.0 and a is not None:
             return a
     return None
@@ -107,36 +106,47 @@ def _pivoted(pieces: _Pieces, part: Array, springs: Array) -> Array | None:
     """Multipliers that contradict none of the pieces; ``part`` is left at the last ones tried."""
     top = pieces.top
     slack, near = _ROUNDING * top, _ROUNDING * max(1.0, float(np.max(np.abs(pieces.distance))))
-    fewest, left = part.size + 1, _PATIENCE
+    fewest = part.size + 1
     for _ in range(_MOST_TRIALS):
         a = _multipliers(pieces, part, springs)
         if a is None:
             return None
-        up = np.where(part == _FLAT, pieces.distance - pieces.grip @ a > near, a > top + slack)
+        distance = pieces.distance - pieces.grip @ a
+        up = np.where(part == _FLAT, distance > near, a > top + slack)
         down = np.where(part == _HINGE, a < -slack, a < top - slack)
         wrong = np.flatnonzero((up & (part != _CURVED)) | (down & (part != _FLAT)))
         if not wrong.size:
             return a
         if wrong.size < fewest:
-            fewest, left = wrong.size, _PATIENCE
-        elif left:
-            left -= 1
+            fewest = wrong.size
         else:
-            wrong = wrong[-1:]
+            wrong = wrong[[np.argmax(_off(pieces, part, a, distance)[wrong])]]
         part[wrong] += np.where(up[wrong], 1, -1)
     return None
+
+
+def _off(pieces: _Pieces, part: Array, a: Array, distance: Array) -> Array:
+    """How far off rows are that are on a wrong piece, in units of the margin."""
+    beyond = np.maximum(a - pieces.top, -a) * np.diagonal(pieces.grip)
+    return np.where(part == _HINGE, beyond, np.abs(distance))
 
 
 def _multipliers(pieces: _Pieces, part: Array, springs: Array) -> Array | None:
     """Multipliers that put rows on their pieces; None where these do not determine them."""
     a = np.zeros(part.size)
     active = np.flatnonzero(part)
-    if active.size:
-        matrix = pieces.grip[active][:, active]
-        rise = np.where(part[active] == _CURVED, 1.0 / pieces.bend[active], 0.0)
-        np.einsum("ii->i", matrix)[:] += springs[active] + rise
-        goal = pieces.distance[active] + rise * pieces.top[active]
-        _, a[active], failed = dposv(matrix, goal, lower=True)
-        if failed:
-            return None
+    if not active.size:
+        return a
+    rise = np.where(part[active] == _CURVED, 1.0 / pieces.bend[active], 0.0)
+    goal = pieces.distance[active] + rise * pieces.top[active]
+    matrix = pieces.grip[active][:, active]
+    diagonal = np.einsum("ii->i", matrix)
+    diagonal += springs[active] + rise
+    held = matrix.copy()
+    # rows that are alike share a multiplier
+    np.einsum("ii->i", held)[:] += _ROUNDING * diagonal
+    factor, found, failed = dposv(held, goal, lower=True)
+    if failed:
+        return None
+    a[active] = found + dpotrs(factor, goal - matrix @ found, lower=True)[0]
     return a

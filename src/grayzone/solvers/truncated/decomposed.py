@@ -49,6 +49,7 @@ _REACH = 0.2  # half-width of the next band, as a share of how far rows near the
 _CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
 _INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
 _WORTH_CERTIFYING = 100.0  # last decrease, in units of the tolerance, that may be the last
+_NEARLY_ROUNDING = 0.01  # the same of small problems, which one more step takes to rounding
 
 
 @dataclass(frozen=True)
@@ -128,14 +129,16 @@ class Decomposed:
         if near.size:
             raw = multipliers.copy()
             raw[near] = mixed.multipliers
-            rows = problem.take(near)
+            rows = mixed.rows
             multipliers[near] = read_off(rows, u[near], mixed.multipliers)
             hinge = (multipliers[near] > 0) & (multipliers[near] <= rows.loss.slope_at_floor)
             pinned = near[hinge]
         decrease = memory.primal - primal
         idle = memory.idle + 1 if decrease <= 1e-13 * primal else 0
         delta, steady = _outlook(problem, state.u, u, memory.delta, t)
-        kept = steady and memory.hessian is None and not is_small(problem)
+        small = is_small(problem)
+        worth = _NEARLY_ROUNDING if small else _WORTH_CERTIFYING
+        kept = steady and memory.hessian is None and not small
         return State(
             state.coef + t * mixed.change,
             scores,
@@ -143,7 +146,7 @@ class Decomposed:
             multipliers,
             touched=near,
             raw=raw,
-            settled=mixed.exact or decrease <= _WORTH_CERTIFYING * tol * primal,
+            settled=mixed.exact or decrease <= worth * tol * primal,
             stalled=memory.delta == inf and idle > 1,
             value=primal,
             memory=_Memory(
@@ -176,6 +179,7 @@ class _Mixed:
         self.width = max(memory.delta, 1e-8)  # of the kinks where they are made smooth
         self.multipliers: Array | None = None
         self._carried: Array | None = None  # the change that ``scores`` belong to
+        self._taken: tuple[Array, Problem] | None = None
 
     def _second_order(self, rows: Array, hessian: Array | None = None) -> tuple[Array, Array]:
         """Hessian and gradient of the smooth losses of these rows; a given Hessian is kept."""
@@ -238,8 +242,14 @@ class _Mixed:
     def _pivoted(self, guess: Array | None) -> Inner | None:
         if self.near.size > MOST_ROWS:
             return None
-        rows, scores = self.problem.take(self.near), self.state.scores[self.near]
-        return by_pivoting(rows, self.model, scores, guess)
+        return by_pivoting(self.rows, self.model, self.state.scores[self.near], guess)
+
+    @property
+    def rows(self) -> Problem:
+        """The near rows."""
+        if self._taken is None or self._taken[0] is not self.near:
+            self._taken = self.near, self.problem.take(self.near)
+        return self._taken[1]
 
     def _kinked(self) -> bool:
         """Whether the near rows have kinks; they all have or none has."""
@@ -261,7 +271,7 @@ class _Mixed:
             self.change = np.zeros_like(self.state.coef)
             return self.memory.primal
         if self.near.size:
-            rows, scores = self.problem.take(self.near), self.state.scores[self.near]
+            rows, scores = self.rows, self.state.scores[self.near]
             slope, bend = self._smooth_slopes(rows)
             w = rows.weight
             H, g = rows.second_order(scores, w * bend, w * slope, w * slope)
@@ -300,7 +310,7 @@ class _Mixed:
 
     def _predict_restless(self, tol: float) -> None:
         """Predict again, with as many Newton steps as the rows need that one was too crude for."""
-        rows, scores = self.problem.take(self.near), self.state.scores[self.near]
+        rows, scores = self.rows, self.state.scores[self.near]
         kinked = self._kinked()
         if kinked:
             moved = rows.margins.push(scores, self.scores[self.near])
@@ -325,11 +335,10 @@ class _Mixed:
         self.near = np.concatenate([self.near, rows])
 
     def _minimise(self, tol: float) -> None:
-        rows, scores = self.problem.take(self.near), self.state.scores[self.near]
         inner = interior_point(
-            rows,
+            self.rows,
             self.model,
-            scores,
+            self.state.scores[self.near],
             tol=tol,
             start=self.change,
             guess=self._guess(),
@@ -372,7 +381,7 @@ class _Mixed:
         z = self.change.ravel()
         value = float(self.model.gradient.ravel() @ z + 0.5 * z @ self.model.hessian @ z)
         if self.near.size:
-            rows = self.problem.take(self.near)
+            rows = self.rows
             after = rows.margins.margin((self.state.scores + self.scores)[self.near])
             gain = rows.loss.value(after) - rows.loss.value(self.state.u[self.near])
             value += float(np.sum(rows.weight * gain))

@@ -368,40 +368,35 @@ def smooth_newton(
     xp = array_namespace(scores)
     change = xp.zeros_like(model.gradient)
     w, loss, margins = problem.weight, problem.loss, problem.margins
-
-    def at(z: Array, now: Array) -> tuple[float, Array]:
-        curved = xp.reshape(model.hessian @ xp.reshape(z, (-1,)), z.shape)
-        value = xp.sum(z * (model.gradient + 0.5 * curved))
-        return float(value + xp.sum(w * loss.value(margins.margin(now)))), curved
-
     systems = Systems(problem, model.hessian)
-    value, curved = at(change, scores)
+    force = model.gradient  # of the model, after the change
+    value = _lost(problem, scores)
     for n_iter in range(1, max_iter + 1):
-        u = margins.margin(scores)
-        slope = loss.slope(u)
-        solve, pulled = systems.at(scores, w * loss.curvature(u), w * slope, w * slope)
-        gradient = model.gradient + curved + pulled
+        slope, bend = loss.slopes(margins.margin(scores))
+        solve, pulled = systems.at(scores, w * bend, w * slope, w * slope)
+        gradient = force + pulled
         step = xp.reshape(-solve(xp.reshape(gradient, (-1,))), change.shape)
         promised = -float(xp.sum(gradient * step))
         moved = problem.design.scores(step)
         if promised <= tol:
             return Inner(change + step, scores + moved, slope, n_iter, True)
-
-        along = partial(_value_along, at, change, step, scores, moved)
-        t, value = descend(along, -promised, value)
+        curved = xp.reshape(model.hessian @ xp.reshape(step, (-1,)), step.shape)
+        rise, bent = float(xp.sum(force * step)), float(xp.sum(curved * step))
+        t, lost = descend(partial(_along, problem, scores, moved, rise, bent), -promised, value)
         if t == 0.0:
             break
-        change, scores = change + t * step, scores + t * moved
-        curved = at(change, scores)[1]
+        value = lost - t * (rise + 0.5 * t * bent)
+        change, scores, force = change + t * step, scores + t * moved, force + t * curved
     return Inner(change, scores, loss.slope(margins.margin(scores)), n_iter, False)
 
 
-def _value_along(
-    at: Callable[[Array, Array], tuple[float, Array]],
-    change: Array,
-    step: Array,
-    scores: Array,
-    moved: Array,
-    t: float,
+def _lost(problem: Problem, scores: Array) -> float:
+    losses = problem.loss.value(problem.margins.margin(scores))
+    return float(array_namespace(scores).sum(problem.weight * losses))
+
+
+def _along(
+    problem: Problem, scores: Array, moved: Array, rise: float, bent: float, t: float
 ) -> float:
-    return at(change + t * step, scores + t * moved)[0]
+    """Losses after a step t, and what the model gains or loses by it."""
+    return _lost(problem, scores + t * moved) + t * (rise + 0.5 * t * bent)

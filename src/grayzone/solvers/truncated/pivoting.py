@@ -95,40 +95,48 @@ def _upper(w: Array, u: Array, floor: Array) -> tuple[Array, Array]:
 def _solved(pieces: _Pieces, part: Array) -> Array | None:
     """Multipliers that solve the problem, sought from a first partition; None where not found."""
     own = np.diagonal(pieces.grip)
+    bounds = _bounds(pieces)
     for share in _SPRINGS:
-        a = _pivoted(pieces, part, share * own)
+        a = _pivoted(pieces, bounds, part, share * own)
         if share == 0.0 and a is not None:
             return a
     return None
 
 
-def _pivoted(pieces: _Pieces, part: Array, springs: Array) -> Array | None:
+def _bounds(pieces: _Pieces) -> tuple[Array, Array]:
+    """Least and largest values (3, m) on each piece: of a distance below the kink, else of a."""
+    top, near = pieces.top, _ROUNDING * max(1.0, float(np.max(np.abs(pieces.distance))))
+    slack, none = _ROUNDING * top, np.full(top.size, np.inf)
+    return np.stack([-none, -slack, top - slack]), np.stack([0.0 * top + near, top + slack, none])
+
+
+def _pivoted(
+    pieces: _Pieces, bounds: tuple[Array, Array], part: Array, springs: Array
+) -> Array | None:
     """Multipliers that contradict none of the pieces; ``part`` is left at the last ones tried."""
-    top = pieces.top
-    slack, near = _ROUNDING * top, _ROUNDING * max(1.0, float(np.max(np.abs(pieces.distance))))
-    fewest = part.size + 1
+    (least, most), fewest, every = bounds, part.size + 1, np.arange(part.size)
     for _ in range(_MOST_TRIALS):
         a = _multipliers(pieces, part, springs)
         if a is None:
             return None
-        distance = pieces.distance - pieces.grip @ a
-        up = np.where(part == _FLAT, distance > near, a > top + slack)
-        down = np.where(part == _HINGE, a < -slack, a < top - slack)
-        wrong = np.flatnonzero((up & (part != _CURVED)) | (down & (part != _FLAT)))
+        key = np.where(part == _FLAT, pieces.distance - pieces.grip @ a, a)
+        below, above = least[part, every] - key, key - most[part, every]
+        off = np.maximum(below, above)
+        wrong = np.flatnonzero(off > 0.0)
         if not wrong.size:
             return a
         if wrong.size < fewest:
             fewest = wrong.size
         else:
-            wrong = wrong[[np.argmax(_off(pieces, part, a, distance)[wrong])]]
-        part[wrong] += np.where(up[wrong], 1, -1)
+            wrong = wrong[[np.argmax(_in_margins(pieces, part, off)[wrong])]]
+        part[wrong] += np.where(above[wrong] > 0.0, 1, -1)
     return None
 
 
-def _off(pieces: _Pieces, part: Array, a: Array, distance: Array) -> Array:
-    """How far off rows are that are on a wrong piece, in units of the margin."""
-    beyond = np.maximum(a - pieces.top, -a) * np.diagonal(pieces.grip)
-    return np.where(part == _HINGE, beyond, np.abs(distance))
+def _in_margins(pieces: _Pieces, part: Array, off: Array) -> Array:
+    """By how much values are out of their bounds, in units of the margin."""
+    hinge = off * np.diagonal(pieces.grip)
+    return np.where(part == _FLAT, off, np.where(part == _HINGE, hinge, off / pieces.bend))
 
 
 def _multipliers(pieces: _Pieces, part: Array, springs: Array) -> Array | None:
@@ -137,14 +145,14 @@ def _multipliers(pieces: _Pieces, part: Array, springs: Array) -> Array | None:
     active = np.flatnonzero(part)
     if not active.size:
         return a
-    rise = np.where(part[active] == _CURVED, 1.0 / pieces.bend[active], 0.0)
-    goal = pieces.distance[active] + rise * pieces.top[active]
-    matrix = pieces.grip[active][:, active]
+    rise = np.where(part == _CURVED, 1.0 / pieces.bend, 0.0)
+    goal = (pieces.distance + rise * pieces.top)[active]
+    matrix = pieces.grip[active[:, None], active]
     diagonal = np.einsum("ii->i", matrix)
-    diagonal += springs[active] + rise
+    diagonal += (springs + rise)[active]
     held = matrix.copy()
     # rows that are alike share a multiplier
-    np.einsum("ii->i", held)[:] += _ROUNDING * diagonal
+    np.einsum("ii->i", held)[...] += _ROUNDING * diagonal
     factor, found, failed = dposv(held, goal, lower=True)
     if failed:
         return None

@@ -156,15 +156,16 @@ def _lowest(
 
     The derivative is concave: from the lower bound no step goes too far, but for rounding errors.
     """
-    if _rise(low, mass, distance, wrong, end)[0] >= 0.0:
-        return low
-    if _rise(high, mass, distance, wrong, end)[0] <= 0.0:
-        return high
-    s = low
+    s = least = low
+    most = high
     for _ in range(_ROUNDS):
         first, second = _rise(s, mass, distance, wrong, end)
+        if s == least and first >= 0.0:
+            return least
         low, high = (low, s) if first > 0.0 else (s, high)
         step = s - first / second if second > 0.0 else low
+        if step >= high == most and _rise(most, mass, distance, wrong, end)[0] <= 0.0:
+            return most
         before, s = s, step if low < step < high else (low * high) ** 0.5
         if abs(s - before) <= _ROUNDING * s:
             break

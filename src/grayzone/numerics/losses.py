@@ -22,6 +22,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from grayzone.numerics.namespace import array_namespace
 
 __all__ = [
@@ -345,6 +347,8 @@ class SmoothedLogistic:
         """Rows on the rounded piece, their place t in (-1, 1) on it, and their floors."""
         xp = array_namespace(u)
         bent = xp.abs(u - self.exact.floor) < self.width
+        if isinstance(bent, np.ndarray):  # few places are quicker than a mask
+            bent = bent.nonzero()[0]
         floor = self.exact.floor[bent]
         return bent, (u[bent] - floor) / self.width, floor
 

@@ -21,7 +21,7 @@ iterations of an interior point, and end on the hinge exactly.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dposv, dpotrs
@@ -43,13 +43,38 @@ _ROUNDING = 1e-12
 _FLAT, _HINGE, _CURVED = 0, 1, 2
 
 
-class _Pieces(NamedTuple):
-    """Distances r of rows from the kink, what multipliers take off them, and the upper pieces."""
+class _Pieces:
+    """Distances of rows from the kink, what multipliers take off them, and the pieces of each.
 
-    distance: Array
-    grip: Array  # Q
-    top: Array  # w s
-    bend: Array  # w c
+    Parameters
+    ----------
+    distance : array of shape (m,)
+        The distances r without any multiplier.
+    grip : array of shape (m, m)
+        The matrix Q.
+    top, bend : arrays of shape (m,)
+        Weighted slopes at the kink and curvatures above it, w s and w c.
+    """
+
+    def __init__(self, distance: Array, grip: Array, top: Array, bend: Array) -> None:
+        self.distance, self.grip, self.top = distance, grip, top
+        self.own = np.diagonal(grip)
+        near = _ROUNDING * max(1.0, float(np.abs(distance).max()))
+        slack, soft, ones = _ROUNDING * top, 1.0 / bend, np.ones(top.size)
+        none, any_ = 0.0 * ones, np.inf * ones
+        self.rows = np.arange(top.size)
+        # of each piece: the least and the largest value on it, of the distance below the kink and
+        # else of the multiplier; what it adds to the diagonal, and to the right-hand side; what a
+        # unit of these values is as a distance
+        self.table = np.array(
+            [
+                [-any_, -slack, top - slack],
+                [near * ones, top + slack, any_],
+                [none, none, soft],
+                [distance, distance, distance + soft * top],
+                [ones, self.own, soft],
+            ]
+        )
 
 
 def by_pivoting(
@@ -65,13 +90,10 @@ def by_pivoting(
         return None
     few = few_rows(rows, model.hessian)
     w, floor, signs = rows.weight, rows.loss.floor, -rows.margins.y
-    u = rows.margins.margin(scores)
+    u = signs * scores[:, 0]
     free = -few.base(model.gradient.ravel())
-    pieces = _Pieces(
-        u + signs * (few.rows @ free) - floor,
-        signs[:, None] * few.inner * signs,
-        *_upper(w, u, floor),
-    )
+    distance, grip = u + signs * (few.rows @ free) - floor, signs[:, None] * few.inner * signs
+    pieces = _Pieces(distance, grip, *_upper(w, u, floor))
     part = np.where(u > floor, _CURVED, _FLAT)
     if guess is not None:
         known = (guess > 0).astype(int) + (w * guess >= pieces.top)
@@ -94,67 +116,39 @@ def _upper(w: Array, u: Array, floor: Array) -> tuple[Array, Array]:
 
 def _solved(pieces: _Pieces, part: Array) -> Array | None:
     """Multipliers that solve the problem, sought from a first partition; None where not found."""
-    own = np.diagonal(pieces.grip)
-    bounds = _bounds(pieces)
     for share in _SPRINGS:
-        a = _pivoted(pieces, bounds, part, share * own)
+        a = _pivoted(pieces, part, share)
         if share == 0.0 and a is not None:
             return a
     return None
 
 
-def _bounds(pieces: _Pieces) -> tuple[Array, Array]:
-    """Least and largest values (3, m) on each piece: of a distance below the kink, else of a."""
-    top, near = pieces.top, _ROUNDING * max(1.0, float(np.max(np.abs(pieces.distance))))
-    slack, none = _ROUNDING * top, np.full(top.size, np.inf)
-    return np.stack([-none, -slack, top - slack]), np.stack([0.0 * top + near, top + slack, none])
-
-
-def _pivoted(
-    pieces: _Pieces, bounds: tuple[Array, Array], part: Array, springs: Array
-) -> Array | None:
+def _pivoted(pieces: _Pieces, part: Array, share: float) -> Array | None:
     """Multipliers that contradict none of the pieces; ``part`` is left at the last ones tried."""
-    (least, most), fewest, every = bounds, part.size + 1, np.arange(part.size)
+    fewest, rows = part.size + 1, pieces.rows
+    springs = (share + _ROUNDING) * pieces.own  # rows that are alike share a multiplier
     for _ in range(_MOST_TRIALS):
-        a = _multipliers(pieces, part, springs)
-        if a is None:
-            return None
+        least, most, rise, goal, unit = pieces.table[:, part, rows]
+        active = part.nonzero()[0]
+        a, factor = np.zeros(part.size), None
+        if active.size:
+            matrix = pieces.grip[active[:, None], active]
+            np.einsum("ii->i", matrix)[...] += (springs + rise)[active]
+            factor, a[active], failed = dposv(matrix, goal[active], lower=True)
+            if failed:
+                return None
         key = np.where(part == _FLAT, pieces.distance - pieces.grip @ a, a)
-        below, above = least[part, every] - key, key - most[part, every]
-        off = np.maximum(below, above)
-        wrong = np.flatnonzero(off > 0.0)
+        above = key - most
+        off = np.maximum(least - key, above)
+        wrong = (off > 0.0).nonzero()[0]
         if not wrong.size:
+            # once more, for what those springs took away that are only there to hold
+            if factor is not None:
+                a[active] += dpotrs(factor, _ROUNDING * (pieces.own * a)[active], lower=True)[0]
             return a
         if wrong.size < fewest:
             fewest = wrong.size
         else:
-            wrong = wrong[[np.argmax(_in_margins(pieces, part, off)[wrong])]]
+            wrong = wrong[[np.argmax((off * unit)[wrong])]]
         part[wrong] += np.where(above[wrong] > 0.0, 1, -1)
     return None
-
-
-def _in_margins(pieces: _Pieces, part: Array, off: Array) -> Array:
-    """By how much values are out of their bounds, in units of the margin."""
-    hinge = off * np.diagonal(pieces.grip)
-    return np.where(part == _FLAT, off, np.where(part == _HINGE, hinge, off / pieces.bend))
-
-
-def _multipliers(pieces: _Pieces, part: Array, springs: Array) -> Array | None:
-    """Multipliers that put rows on their pieces; None where these do not determine them."""
-    a = np.zeros(part.size)
-    active = np.flatnonzero(part)
-    if not active.size:
-        return a
-    rise = np.where(part == _CURVED, 1.0 / pieces.bend, 0.0)
-    goal = (pieces.distance + rise * pieces.top)[active]
-    matrix = pieces.grip[active[:, None], active]
-    diagonal = np.einsum("ii->i", matrix)
-    diagonal += (springs + rise)[active]
-    held = matrix.copy()
-    # rows that are alike share a multiplier
-    np.einsum("ii->i", held)[...] += _ROUNDING * diagonal
-    factor, found, failed = dposv(held, goal, lower=True)
-    if failed:
-        return None
-    a[active] = found + dpotrs(factor, goal - matrix @ found, lower=True)[0]
-    return a

@@ -162,11 +162,11 @@ def _lowest(
         first, second = _rise(s, mass, distance, wrong, end)
         if s == least and first >= 0.0:
             return least
+        if second > 0.0 and abs(first) <= _ROUNDING * s * second:
+            break
         low, high = (low, s) if first > 0.0 else (s, high)
         step = s - first / second if second > 0.0 else low
         if step >= high == most and _rise(most, mass, distance, wrong, end)[0] <= 0.0:
             return most
-        before, s = s, step if low < step < high else (low * high) ** 0.5
-        if abs(s - before) <= _ROUNDING * s:
-            break
+        s = step if low < step < high else (low * high) ** 0.5
     return s

@@ -77,13 +77,7 @@ def is_held(problem: Problem, hessian: Array) -> bool:
 
 def few_rows(problem: Problem, hessian: Array) -> FewRows:
     """Return the rows of a dense design beside a model's Hessian."""
-    design = problem.design
-    rows, xp = design.X, array_namespace(hessian)
-    rows = xp.astype(rows, xp.float64, copy=False)
-    if design.fit_intercept:
-        ones = xp.ones((rows.shape[0], 1), dtype=xp.float64, device=device(rows))
-        rows = xp.concat([rows, ones], axis=1)
-    return FewRows(hessian, rows)
+    return FewRows(hessian, problem.design.extended())
 
 
 class FewRows:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from grayzone.numerics.linalg import descend, factorise
+from grayzone.numerics.linalg import add_to_diagonal, descend, factorise
 from grayzone.numerics.losses import SmoothedLogistic, sigmoid
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import State
@@ -42,6 +42,7 @@ from grayzone.solvers.truncated.start import WIDTH, closer, first_coef, is_small
 Array = Any
 
 _NEAR_SHARE = 0.02  # rows in the first band after a start from a part
+_NEAR_ROWS = 30  # as many where rows are few, or twice the share
 _LIVELY = 0.5  # change of a margin from which a second-order model of the loss is too crude
 _FEW = 0.05  # misjudged rows, as a share of the near ones, that do not pay another solve
 _STEADY = 0.005  # mean change of margins up to which the last Hessian still serves
@@ -173,7 +174,7 @@ class _Mixed:
         self.exact = not far.size
         H, g = self._second_order(far, memory.hessian)
         if memory.hessian is None:
-            H[np.diag_indices_from(H)] += problem.ridge()
+            add_to_diagonal(H, problem.ridge())
         self.hessian = H
         self.model = Quadratic(H, g + problem.shrinkage(state.coef))
         self.width = max(memory.delta, 1e-8)  # of the kinks where they are made smooth
@@ -411,7 +412,10 @@ def _first_band(problem: Problem, u: Array) -> float:
     distance = np.abs(u - problem.loss.floor)
     distance = distance[:: max(1, distance.size // 20_000)]
     distance = distance[np.isfinite(distance)]
-    return _quantile(distance, _NEAR_SHARE) if distance.size else 0.0
+    if not distance.size:
+        return 0.0
+    share = max(_NEAR_SHARE, min(2.0 * _NEAR_SHARE, _NEAR_ROWS / u.size))
+    return _quantile(distance, share)
 
 
 def _split(problem: Problem, distance: Array, memory: _Memory) -> tuple[Array, Array]:

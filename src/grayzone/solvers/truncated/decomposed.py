@@ -74,6 +74,8 @@ class Decomposed:
     ----------
     seed : int
         Draws the parts for the start.
+    at_once : bool
+        Whether to start from the class priors, with all kinks treated exactly.
 
     See Also
     --------
@@ -96,12 +98,17 @@ class Decomposed:
 
     patience = 25
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, at_once: bool = False) -> None:
         self.seed = seed
+        self.at_once = at_once
 
     def init(self, problem: Problem, start: Array | None) -> State:
         """Start from given coefficients, from rounded kinks, or from the class priors."""
-        coef = first_coef(problem, self.seed) if start is None else closer(problem, start)
+        coef = None
+        if start is not None:
+            coef = closer(problem, start)
+        elif not self.at_once:
+            coef = first_coef(problem, self.seed)
         blind = coef is None
         if coef is None:
             coef = problem.prior_coef()

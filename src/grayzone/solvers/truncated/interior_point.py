@@ -378,11 +378,13 @@ def smooth_newton(
         step = xp.reshape(-solve(xp.reshape(gradient, (-1,))), change.shape)
         promised = -float(xp.sum(gradient * step))
         moved = problem.design.scores(step)
-        if promised <= tol:
-            return Inner(change + step, scores + moved, slope, n_iter, True)
         curved = xp.reshape(model.hessian @ xp.reshape(step, (-1,)), step.shape)
         rise, bent = float(xp.sum(force * step)), float(xp.sum(curved * step))
-        t, lost = descend(partial(_along, problem, scores, moved, rise, bent), -promised, value)
+        along = partial(_along, problem, scores, moved, rise, bent)
+        # where nothing is curved, little is promised by a step that goes anywhere
+        if promised <= tol and along(1.0) <= value + tol:
+            return Inner(change + step, scores + moved, slope, n_iter, True)
+        t, lost = descend(along, -promised, value)
         if t == 0.0:
             break
         value = lost - t * (rise + 0.5 * t * bent)

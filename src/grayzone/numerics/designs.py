@@ -194,9 +194,9 @@ class DenseDesign(Design):
     @cached_property
     def _small(self) -> Array | None:
         """The same where that is one block: what surrounds products would cost more than these."""
-        work = self.n_rows * self.n_coef**2
-        small = self.X.size <= _BLOCK_SIZE and work <= _WORTH_A_THREAD
-        return self.extended() if small and is_numpy_array(self.X) else None
+        size, work = self.n_rows * self.n_coef, self.n_rows * self.n_coef**2
+        small = size <= _BLOCK_SIZE and work <= _WORTH_A_THREAD and is_numpy_array(self.X)
+        return self.extended() if small else None
 
     def scores(self, coef: Array) -> Array:
         if self._small is not None:

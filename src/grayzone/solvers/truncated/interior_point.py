@@ -369,17 +369,17 @@ def smooth_newton(
     change = xp.zeros_like(model.gradient)
     w, loss, margins = problem.weight, problem.loss, problem.margins
     systems = Systems(problem, model.hessian)
-    force = model.gradient  # of the model, after the change
+    force = xp.reshape(model.gradient, (-1,))  # of the model, after the change
     value = _lost(problem, scores)
     for n_iter in range(1, max_iter + 1):
         slope, bend = loss.slopes(margins.margin(scores))
-        solve, pulled = systems.at(scores, w * bend, w * slope, w * slope)
-        gradient = force + pulled
-        step = xp.reshape(-solve(xp.reshape(gradient, (-1,))), change.shape)
-        promised = -float(xp.sum(gradient * step))
+        pull = w * slope
+        solve, pulled = systems.at(scores, w * bend, pull, pull)
+        gradient = force + xp.reshape(pulled, (-1,))
+        z = -solve(gradient)
+        step, curved = xp.reshape(z, change.shape), model.hessian @ z
+        promised, rise, bent = -float(gradient @ z), float(force @ z), float(curved @ z)
         moved = problem.design.scores(step)
-        curved = xp.reshape(model.hessian @ xp.reshape(step, (-1,)), step.shape)
-        rise, bent = float(xp.sum(force * step)), float(xp.sum(curved * step))
         along = partial(_along, problem, scores, moved, rise, bent)
         # where nothing is curved, little is promised by a step that goes anywhere
         if promised <= tol and along(1.0) <= value + tol:
@@ -393,8 +393,7 @@ def smooth_newton(
 
 
 def _lost(problem: Problem, scores: Array) -> float:
-    losses = problem.loss.value(problem.margins.margin(scores))
-    return float(array_namespace(scores).sum(problem.weight * losses))
+    return float(problem.weight @ problem.loss.value(problem.margins.margin(scores)))
 
 
 def _along(

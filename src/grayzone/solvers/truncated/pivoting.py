@@ -36,8 +36,9 @@ Array = Any
 
 # Rows up to which systems of their number cost next to nothing.
 MOST_ROWS = 150
-# Springs of rows, as shares of the diagonal of Q; none at first, which mostly does.
-_SPRINGS = (0.0, *np.geomspace(1.0, 1e-6, 13), 0.0)
+# Springs of rows, as shares of the diagonal of Q: none, which mostly does, or weak ones for a while,
+# or from strong ones on.
+_SPRINGS = (0.0, 0.01, 0.0, *np.geomspace(1.0, 1e-6, 13), 0.0)
 _MOST_TRIALS = 12  # partitions with each of them
 _ROUNDING = 1e-12
 _FLAT, _HINGE, _CURVED = 0, 1, 2

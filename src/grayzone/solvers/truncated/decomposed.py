@@ -308,7 +308,9 @@ class _Mixed:
     def _pinned(self) -> Array:
         """Which of the near rows the last step left on the hinge."""
         assert self.memory.pinned is not None
-        return np.isin(self.near, self.memory.pinned, assume_unique=True)
+        pinned = np.zeros(self.problem.design.n_rows, dtype=bool)
+        pinned[self.memory.pinned] = True
+        return pinned[self.near]
 
     def _guess(self) -> Array | None:
         """Multipliers of near rows that the last step left on the hinge, NaN for others."""

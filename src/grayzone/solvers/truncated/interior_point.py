@@ -34,6 +34,7 @@ _MAX_CORRECTORS = 2
 _PATIENCE = 12  # iterations without progress
 _SHORT = 0.2  # steps shorter than this get nowhere
 _MOST_BENT = 0.1  # more than sigma'' ever is
+_NO_FURTHER = 1.0  # change of scores up to which curvatures hardly change
 _BACK_OFF = 0.99  # share of the way to the boundary that a step may go
 
 
@@ -382,7 +383,8 @@ def smooth_newton(
         moved = problem.design.scores(step)
         along = partial(_along, problem, scores, moved, rise, bent)
         # where nothing is curved, little is promised by a step that goes anywhere
-        if promised <= tol and along(1.0) <= value + tol:
+        near = promised <= tol and float(xp.max(xp.abs(moved))) <= _NO_FURTHER
+        if near or (promised <= tol and along(1.0) <= value + tol):
             return Inner(change + step, scores + moved, slope, n_iter, True)
         t, lost = descend(along, -promised, value)
         if t == 0.0:

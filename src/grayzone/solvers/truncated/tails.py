@@ -64,7 +64,7 @@ class _Beyond:
         scores, xp = self.scores, array_namespace(rows.weight)
         if scores is None:
             scores = self.spec.problem(rows).design.scores(moved(self.coef, rows.weight))
-        distances = xp.clip(excess(scores, self.ends), max=float(_NODES[-1]))
+        distances = excess(scores, self.ends)
         nodes = moved(_NODES, rows.weight)
         masses, wrong = [], []
         for k in range(self.spec.n_classes):
@@ -72,6 +72,7 @@ class _Beyond:
             d, weight, codes = (
                 xp.take(a, some) for a in (distances[:, k], rows.weight, rows.codes)
             )
+            d = xp.minimum(d, nodes[-1])
             masses.append(as_numpy(spread(d, weight, nodes)))
             wrong.append(float(xp.sum(xp.where(codes == k, 0.0, weight * d))))
         sums: Sums = {"masses": np.stack(masses), "wrong": np.array(wrong)}

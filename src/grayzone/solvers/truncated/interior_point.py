@@ -34,7 +34,7 @@ _MAX_CORRECTORS = 2
 _PATIENCE = 12  # iterations without progress
 _SHORT = 0.2  # steps shorter than this get nowhere
 _MOST_BENT = 0.1  # more than sigma'' ever is
-_NO_FURTHER = 1.0  # change of scores up to which curvatures hardly change
+_LEVEL = 0.25  # slope at the end of a step, as a share of that at its start, that is no way up
 _BACK_OFF = 0.99  # share of the way to the boundary that a step may go
 
 
@@ -371,9 +371,8 @@ def smooth_newton(
     w, loss, margins = problem.weight, problem.loss, problem.margins
     systems = Systems(problem, model.hessian)
     force = xp.reshape(model.gradient, (-1,))  # of the model, after the change
-    value = _lost(problem, scores)
+    slope, bend = loss.slopes(margins.margin(scores))
     for n_iter in range(1, max_iter + 1):
-        slope, bend = loss.slopes(margins.margin(scores))
         pull = w * slope
         solve, pulled = systems.at(scores, w * bend, pull, pull)
         gradient = force + xp.reshape(pulled, (-1,))
@@ -381,17 +380,21 @@ def smooth_newton(
         step, curved = xp.reshape(z, change.shape), model.hessian @ z
         promised, rise, bent = -float(gradient @ z), float(force @ z), float(curved @ z)
         moved = problem.design.scores(step)
-        along = partial(_along, problem, scores, moved, rise, bent)
+        t, there = 1.0, scores + moved
+        before, (slope, bend) = slope, loss.slopes(margins.margin(there))
+        uphill = float((w * slope) @ margins.push(there, moved)) + rise + bent
         # where nothing is curved, little is promised by a step that goes anywhere
-        near = promised <= tol and float(xp.max(xp.abs(moved))) <= _NO_FURTHER
-        if near or (promised <= tol and along(1.0) <= value + tol):
-            return Inner(change + step, scores + moved, slope, n_iter, True)
-        t, lost = descend(along, -promised, value)
-        if t == 0.0:
-            break
-        value = lost - t * (rise + 0.5 * t * bent)
-        change, scores, force = change + t * step, scores + t * moved, force + t * curved
-    return Inner(change, scores, loss.slope(margins.margin(scores)), n_iter, False)
+        if promised <= tol and uphill <= max(tol, _LEVEL * promised):
+            return Inner(change + step, there, before, n_iter, True)
+        if not uphill <= _LEVEL * promised:
+            along = partial(_along, problem, scores, moved, rise, bent)
+            t, _ = descend(along, -promised, along(0.0))
+            if t == 0.0:
+                return Inner(change, scores, before, n_iter, False)
+            there = scores + t * moved
+            slope, bend = loss.slopes(margins.margin(there))
+        change, scores, force = change + t * step, there, force + t * curved
+    return Inner(change, scores, slope, n_iter, False)
 
 
 def _lost(problem: Problem, scores: Array) -> float:

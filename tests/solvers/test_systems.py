@@ -10,7 +10,7 @@ from grayzone import TruncatedLogisticRegression
 from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.linalg import factorise
 from grayzone.solvers.truncated import systems
-from grayzone.solvers.truncated.systems import Systems, FewRows
+from grayzone.solvers.truncated.systems import FewRows, Systems
 
 
 @pytest.fixture

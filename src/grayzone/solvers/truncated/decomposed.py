@@ -11,9 +11,13 @@ Gram matrix) and *near* (kept exactly, and handed to the interior point). Each o
 4. solves the mixed problem by the interior point, started from the prediction,
 5. searches along the step, reads the partition off, and narrows the band.
 
+Where the near rows are few, principal pivoting takes the place of 2 to 4: it finds which of them
+are on the hinge at once, and rows that cross the kink join them for a second try.
+
 With an infinite band it is the plain interior point, with no kink (zone (0, 1)) it is
 Newton's method whose few restless rows are treated exactly. Large problems start from the
-solution of a part of the rows, all but small ones from the solution with rounded kinks.
+solution of a part of the rows, others from the solution with rounded kinks; small ones of several
+classes treat all kinks exactly at once.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ distances from the kink that they would have without any multiplier,
 All rows that are on a wrong piece change it at once, as long as that leaves ever fewer of them, and
 else only the one that is furthest off (block principal pivoting, after Portugal, Júdice & Vicente
 1994). Where that goes round in circles, springs between rows and the kink, a multiple of the
-diagonal of Q that becomes smaller and smaller, lead to a better first partition. Each trial solves one system of the
-size of the active rows: where these are a few dozen, all trials together cost less than two
-iterations of an interior point, and end on the hinge exactly.
+diagonal of Q that becomes smaller and smaller, lead to a better first partition. Each trial solves
+one system of the size of the active rows: where these are a few dozen, all trials together mostly
+cost less than two iterations of an interior point, and end on the hinge exactly.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Array = Any
 
 # Rows up to which systems of their number cost next to nothing.
 MOST_ROWS = 150
-# Springs of rows, as shares of the diagonal of Q: none, which mostly does, or weak ones for a while,
-# or from strong ones on.
+# Springs of rows, as shares of the diagonal of Q: none, which mostly does, or weak ones for a
+# while, or from strong ones on.
 _SPRINGS = (0.0, 0.01, 0.0, *np.geomspace(1.0, 1e-6, 13), 0.0)
 _MOST_TRIALS = 12  # partitions with each of them
 _ROUNDING = 1e-12

@@ -77,6 +77,7 @@ def is_held(problem: Problem, hessian: Array) -> bool:
 
 def few_rows(problem: Problem, hessian: Array) -> FewRows:
     """Return the rows of a dense design beside a model's Hessian."""
+    assert isinstance(problem.design, DenseDesign)
     return FewRows(hessian, problem.design.extended())
 
 

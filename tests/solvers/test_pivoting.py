@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from oracle import BinaryProblem, solve_binary
 
+from grayzone import TruncatedLogisticRegression
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import TruncatedLogistic, sigmoid
 from grayzone.numerics.margins import SignedMargin, SoftmaxMargin
@@ -93,8 +94,7 @@ def test_rows_that_are_alike_share_their_multiplier():
     twice = np.repeat(np.arange(12), 2)
     problem = rows.problem.take(twice)
     found = by_pivoting(problem, rows.model, rows.scores[twice])
-    # what one has more than the other changes nothing else, and is known to few digits
-    np.testing.assert_allclose(found.multipliers[::2], found.multipliers[1::2], rtol=0.01)
+    np.testing.assert_allclose(found.multipliers[::2], found.multipliers[1::2], rtol=1e-12)
     hinge = (found.multipliers > 0.01) & (found.multipliers < 0.99 * problem.loss.slope_at_floor)
     assert hinge.any()
 
@@ -171,3 +171,14 @@ def test_all_ways_lead_to_the_same_partition(name, monkeypatch):
     np.testing.assert_array_equal(pivoted, at_once)
     np.testing.assert_array_equal(pivoted, inside)
     np.testing.assert_allclose([same, again], value, rtol=1e-12)
+
+
+def test_rows_that_are_alike_are_on_the_same_piece():
+    for seed in range(20, 30):
+        rng = np.random.default_rng(seed)
+        X = rng.integers(0, 3, (400, 4)).astype(float)
+        y = (X.sum(axis=1) + rng.normal(0.0, 2.0, 400) > 4.0).astype(int)
+        model = TruncatedLogisticRegression(zone=0.2).fit(X, y)
+        _, kind = np.unique(np.column_stack([X, y]), axis=0, return_inverse=True)
+        kinds = np.unique(np.column_stack([kind, model.partition_]), axis=0)
+        assert len(kinds) == kind.max() + 1

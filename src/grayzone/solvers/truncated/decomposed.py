@@ -41,7 +41,7 @@ from grayzone.solvers.truncated.interior_point import (
 )
 from grayzone.solvers.truncated.pinned import pinned_constant, pinned_sign
 from grayzone.solvers.truncated.pivoting import MOST_ROWS, by_pivoting
-from grayzone.solvers.truncated.start import WIDTH, closer, first_coef, is_small
+from grayzone.solvers.truncated.start import WIDTH, closer, first_coef, is_small, is_tiny
 
 Array = Any
 
@@ -54,7 +54,7 @@ _REACH = 0.2  # half-width of the next band, as a share of how far rows near the
 _CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
 _INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
 _WORTH_CERTIFYING = 100.0  # last decrease, in units of the tolerance, that may be the last
-_NEARLY_ROUNDING = 0.01  # the same of small problems, which one more step takes to rounding
+_NEARLY_ROUNDING = 0.01  # the same of tiny problems, which one more step takes to rounding
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,8 @@ class Decomposed:
         decrease = memory.primal - primal
         idle = memory.idle + 1 if decrease <= 1e-13 * primal else 0
         delta, steady = _outlook(problem, state.u, u, memory.delta, t)
-        small = is_small(problem)
-        worth = _NEARLY_ROUNDING if small else _WORTH_CERTIFYING
-        kept = steady and memory.hessian is None and not small
+        worth = _NEARLY_ROUNDING if is_tiny(problem) else _WORTH_CERTIFYING
+        kept = steady and memory.hessian is None and not is_small(problem)
         return State(
             state.coef + t * mixed.change,
             scores,

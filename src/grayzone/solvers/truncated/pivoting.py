@@ -40,7 +40,7 @@ MOST_ROWS = 150
 # while, or from strong ones on.
 _SPRINGS = (0.0, 0.01, 0.0, *np.geomspace(1.0, 1e-6, 13), 0.0)
 _MOST_TRIALS = 12  # partitions with each of them
-_ROUNDING = 1e-12
+_ROUNDING, _EQUAL, _ALIKE = 1e-12, 1e-14, 1.0 - 1e-6
 _FLAT, _HINGE, _CURVED = 0, 1, 2
 
 
@@ -53,13 +53,16 @@ class _Pieces:
         The distances r without any multiplier.
     grip : array of shape (m, m)
         The matrix Q.
-    top, bend : arrays of shape (m,)
-        Weighted slopes at the kink and curvatures above it, w s and w c.
+    weight, top, bend : arrays of shape (m,)
+        Weights w of the rows, weighted slopes w s at the kink and curvatures w c above it.
     """
 
-    def __init__(self, distance: Array, grip: Array, top: Array, bend: Array) -> None:
-        self.distance, self.grip, self.top = distance, grip, top
+    def __init__(
+        self, distance: Array, grip: Array, weight: Array, top: Array, bend: Array
+    ) -> None:
+        self.distance, self.grip, self.weight, self.top = distance, grip, weight, top
         self.own = np.diagonal(grip)
+        self.like = self._like()
         near = _ROUNDING * max(1.0, float(np.abs(distance).max()))
         slack, soft, ones = _ROUNDING * top, 1.0 / bend, np.ones(top.size)
         none, any_ = 0.0 * ones, np.inf * ones
@@ -76,6 +79,20 @@ class _Pieces:
                 [ones, self.own, soft],
             ]
         )
+
+    def _like(self) -> Array | None:
+        """Which rows are alike (m, m), the margins that they would have included; None for none."""
+        own, r = self.own, self.distance
+        like = own[:, None] + own - 2.0 * self.grip <= _EQUAL * own
+        if np.count_nonzero(like) == own.size:
+            return None
+        return like & like.T & (np.abs(r[:, None] - r) <= _EQUAL * (1.0 + np.abs(r)))
+
+    def shared(self, a: Array) -> Array:
+        """Multipliers of rows that are alike in proportion to their weights: only sums matter."""
+        if self.like is None:
+            return a
+        return self.weight * (self.like @ a) / (self.like @ self.weight)
 
 
 def by_pivoting(
@@ -94,7 +111,7 @@ def by_pivoting(
     u = signs * scores[:, 0]
     free = -few.base(model.gradient.ravel())
     distance, grip = u + signs * (few.rows @ free) - floor, signs[:, None] * few.inner * signs
-    pieces = _Pieces(distance, grip, *_upper(w, u, floor))
+    pieces = _Pieces(distance, grip, w, *_upper(w, u, floor))
     part = np.where(u > floor, _CURVED, _FLAT)
     if guess is not None:
         known = (guess > 0).astype(int) + (w * guess >= pieces.top)
@@ -127,7 +144,7 @@ def _solved(pieces: _Pieces, part: Array) -> Array | None:
 def _pivoted(pieces: _Pieces, part: Array, share: float) -> Array | None:
     """Multipliers that contradict none of the pieces; ``part`` is left at the last ones tried."""
     fewest, rows = part.size + 1, pieces.rows
-    springs = (share + _ROUNDING) * pieces.own  # rows that are alike share a multiplier
+    springs = (share + _ROUNDING) * pieces.own
     for _ in range(_MOST_TRIALS):
         least, most, rise, goal, unit = pieces.table[:, part, rows]
         active = part.nonzero()[0]
@@ -138,6 +155,7 @@ def _pivoted(pieces: _Pieces, part: Array, share: float) -> Array | None:
             factor, a[active], failed = dposv(matrix, goal[active], lower=True)
             if failed:
                 return None
+            a = pieces.shared(a)
         key = np.where(part == _FLAT, pieces.distance - pieces.grip @ a, a)
         above = key - most
         off = np.maximum(least - key, above)
@@ -146,10 +164,11 @@ def _pivoted(pieces: _Pieces, part: Array, share: float) -> Array | None:
             # once more, for what those springs took away that are only there to hold
             if factor is not None:
                 a[active] += dpotrs(factor, _ROUNDING * (pieces.own * a)[active], lower=True)[0]
-            return a
+            return pieces.shared(a)
         if wrong.size < fewest:
             fewest = wrong.size
         else:
-            wrong = wrong[[np.argmax((off * unit)[wrong])]]
+            worst = (off * unit)[wrong]
+            wrong = wrong[worst >= _ALIKE * worst.max()]  # rows that are alike go together
         part[wrong] += np.where(above[wrong] > 0.0, 1, -1)
     return None

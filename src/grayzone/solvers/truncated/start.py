@@ -23,11 +23,21 @@ WIDTH = 0.1  # of the rounded kinks
 _ENOUGH = 0.3  # decrease promised by the last step on a part, per coefficient
 _NEARLY = 0.03  # the same on all rows
 _SMALL = 5_000_000  # rows times squared coefficients whose Hessian costs next to nothing
+_TINY = 200_000  # the same where a step more does
 
 
 def is_small(problem: Problem) -> bool:
-    """Whether a Hessian takes no longer than what surrounds it: a fit then goes on to rounding."""
-    return problem.design.n_rows * (problem.n_outputs * problem.design.n_coef) ** 2 <= _SMALL
+    """Whether a Hessian takes no longer than what surrounds it."""
+    return _size(problem) <= _SMALL
+
+
+def is_tiny(problem: Problem) -> bool:
+    """Whether a fit goes on to rounding: rows are so few that single ones are seen in a model."""
+    return _size(problem) <= (_TINY if problem.n_outputs == 1 else _SMALL)
+
+
+def _size(problem: Problem) -> int:
+    return problem.design.n_rows * (problem.n_outputs * problem.design.n_coef) ** 2
 
 
 def first_coef(problem: Problem, seed: int) -> Array | None:

@@ -10,20 +10,20 @@ from grayzone import TruncatedLogisticRegression
 from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.linalg import factorise
 from grayzone.solvers.truncated import systems
-from grayzone.solvers.truncated.systems import Systems, _FewRows
+from grayzone.solvers.truncated.systems import FewRows, Systems
 
 
 @pytest.fixture
 def always_few(monkeypatch):
     """Count the models whose rows are taken for few, which they then always are."""
     made = []
-    init = _FewRows.__init__
+    init = FewRows.__init__
 
     def counted(self, *arguments):
         made.append(self)
         init(self, *arguments)
 
-    monkeypatch.setattr(_FewRows, "__init__", counted)
+    monkeypatch.setattr(FewRows, "__init__", counted)
     monkeypatch.setattr(systems, "_MANY", 2)
     monkeypatch.setattr(systems, "_PER_ROW", 0.2)
     return made
@@ -37,7 +37,7 @@ def test_few_rows_solve_what_the_whole_matrix_does(largest):
     weights[0] = 0.0
     b = rng.normal(size=30)
     whole = hessian + (rows.T * weights) @ rows
-    found = _FewRows(hessian, rows).weighted(weights)(b)
+    found = FewRows(hessian, rows).weighted(weights)(b)
     digits = 1e-14 * np.linalg.cond(whole)  # as many as such a system has
     np.testing.assert_allclose(found, np.linalg.solve(whole, b), rtol=0.0, atol=digits)
     np.testing.assert_allclose(found, factorise(whole)(b), rtol=0.0, atol=digits)

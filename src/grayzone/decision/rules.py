@@ -328,7 +328,9 @@ def certain_from(costs: Floats, against: Sequence[int] | None = None) -> Floats:
     certain = np.zeros(len(costs))
     for k in range(len(costs)):
         more = costs[:, against or slice(None)] - costs[:, [k]]  # than deciding for k
-        at_stake, at_risk = more[k], -np.min(np.delete(more, k, axis=0), axis=0)
+        at_stake = more[k].copy()
+        more[k] = np.inf
+        at_risk = -np.min(more, axis=0)
         better = at_risk > 0
         if np.any(at_stake[better] < 0):
             certain[k] = np.inf

@@ -183,7 +183,24 @@ class DenseDesign(Design):
         contiguous = is_numpy_array(X) and (X.flags.c_contiguous or X.flags.f_contiguous)
         return contiguous and X.dtype == np.float64
 
+    def extended(self) -> Array:
+        """Rows (n, p) in double precision, a one for the intercept last."""
+        rows, xp = _double(self.X), array_namespace(self.X)
+        if not self.fit_intercept:
+            return rows
+        ones = xp.ones((self.n_rows, 1), dtype=xp.float64, device=device(self.X))
+        return xp.concat([rows, ones], axis=1)
+
+    @cached_property
+    def _small(self) -> Array | None:
+        """The same where that is one block: what surrounds products would cost more than these."""
+        size, work = self.n_rows * self.n_coef, self.n_rows * self.n_coef**2
+        small = size <= _BLOCK_SIZE and work <= _WORTH_A_THREAD and is_numpy_array(self.X)
+        return self.extended() if small else None
+
     def scores(self, coef: Array) -> Array:
+        if self._small is not None:
+            return self._small @ coef.T
         xp = array_namespace(coef)
         d = self.n_features
         slopes = coef[:, :d].T
@@ -195,6 +212,8 @@ class DenseDesign(Design):
         return out + coef[:, d] if self.fit_intercept else out
 
     def gradient(self, residual: Array) -> Array:
+        if self._small is not None:
+            return residual.T @ self._small
         xp = array_namespace(residual)
         if self._whole_products:
             slopes = sum(self._split(lambda a, b: residual[a:b].T @ self.X[a:b]))
@@ -212,6 +231,9 @@ class DenseDesign(Design):
     ) -> tuple[Array, Array]:
         xp = array_namespace(weights)
         n, p, m = weights.shape[0], self.n_coef, weights.shape[1]
+        if m == 1 and self._small is not None:
+            block = self._small if rows is None else self._small[rows]
+            return ((weights * block).T @ block)[None], residual.T @ block
         # a multinomial Hessian has weights of both signs, a binary one has not
         rooted = m == 1 and is_numpy_array(self.X) and bool(xp.all(weights >= 0))
         compiled = rooted and self.X.size > _MANY_ENTRIES and self.X.flags.c_contiguous

@@ -19,11 +19,12 @@ _LARGE = 512
 
 
 def factorise(H: Array, often: bool = False) -> Callable[[Array], Array]:
-    """Cholesky factor of H, scaled to unit diagonal; gives the function that solves.
+    """Cholesky factor of H; gives the function that solves, one right-hand side or several.
 
-    The scaling takes badly scaled features out of the condition number; a ridge at rounding
-    level, raised until the factor exists, takes care of exact duplicates. Where it will solve
-    ``often``, one right-hand side after the other, a device inverts the factor.
+    A ridge at rounding level, raised until the factor exists, takes care of exact duplicates. It is
+    a share of the diagonal, so that the scale of features makes no difference: nor does it to the
+    factor itself. Where it will solve ``often``, one right-hand side after the other, a device
+    inverts the factor.
     """
     xp = array_namespace(H)
     diagonal = xp.linalg.diagonal(H)
@@ -32,14 +33,12 @@ def factorise(H: Array, often: bool = False) -> Callable[[Array], Array]:
         raise FloatingPointError("the Hessian is zero, or not finite")
     # a direction without curvature (an intercept that no active row holds) gets a trace of it
     least = 1e-18 * largest
-    scale = 1.0 / xp.sqrt(xp.where(diagonal > least, diagonal, least))
-    scaled = H * scale[:, None]
-    scaled *= scale[None, :]
+    own = xp.where(diagonal > least, diagonal, least)
     ridge = 1e-15
     while ridge < 1.0:
-        inner = _cholesky(with_diagonal(scaled, ridge), often)
-        if inner is not None:
-            return _scaled(inner, scale)
+        solve = _cholesky(with_diagonal(H, ridge * own), often)
+        if solve is not None:
+            return solve
         ridge *= 100.0
     raise FloatingPointError("the Hessian is not positive definite, or not finite")
 
@@ -53,21 +52,14 @@ def with_diagonal(H: Array, values: Array | float) -> Array:
 
 def add_to_diagonal(H: Array, values: Array | float) -> None:
     """Do so in place, in blocks: no other matrix of its size is made."""
+    if is_numpy_array(H):
+        np.einsum("ii->i", H)[...] += values
+        return
     xp, n = array_namespace(H), H.shape[0]
     for a in range(0, n, _LARGE):
         b = min(n, a + _LARGE)
         own = values if isinstance(values, float) else values[a:b, None]
         H[a:b, a:b] += own * xp.eye(b - a, dtype=H.dtype, device=device(H))
-
-
-def _scaled(inner: Callable[[Array], Array], scale: Array) -> Callable[[Array], Array]:
-    """Function that solves for one right-hand side, or for several side by side."""
-
-    def solve(r: Array) -> Array:
-        factor = scale if r.ndim == 1 else scale[:, None]
-        return factor * inner(factor * r)
-
-    return solve
 
 
 def lower_factor(H: Array) -> Array:

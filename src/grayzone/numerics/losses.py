@@ -22,6 +22,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from grayzone.numerics.namespace import array_namespace
 
 __all__ = [
@@ -263,22 +265,26 @@ class TruncatedLogistic:
         duality gap which the losses answer for.
         """
         xp = array_namespace(u, a)
-        s = self.slope_at_floor
+        s, straight = self.slope_at_floor, a <= self.slope_at_floor
         above = u > self.floor
-        # a <= s: the conjugate is the line a F - h(F)
         rise = xp.where(above, u - self.finite_floor, 0.0)
+        v = xp.maximum(u, self.floor)
+        inside = ~straight & (a < 1)
+        p = xp.where(inside, a, 0.5)
+        # Bernoulli distance of sigmoid(max(u, F)) from sigmoid(F), or from a > s
+        distance = _bernoulli_bregman(
+            xp.where(straight, s, p), xp.where(straight, rise, v - logit(p))
+        )
+        # a <= s: the conjugate is the line a F - h(F)
         # F = -inf leaves a = s = 0 here, and h(u) - 0 = softplus(u) is what remains
         bounded = xp.isfinite(self.floor)
-        climb = xp.where(bounded, _bernoulli_bregman(s, rise) + (s - a) * rise, softplus(u))
+        lean = xp.where(straight, s - a, 0.0)
+        climb = xp.where(bounded, distance + lean * rise, softplus(u))
         fall = a * xp.where(above | ~bounded, 0.0, self.finite_floor - u)
         low = xp.where(above, climb, fall)
-        # a > s: Bernoulli distance between a and sigmoid(max(u, F)), and the ramp below F
-        v = xp.maximum(u, self.floor)
-        inside = (a > s) & (a < 1)
-        p = xp.where(inside, a, 0.5)
-        distance = xp.where(inside, _bernoulli_bregman(p, v - logit(p)), softplus(-v))
-        high = distance + a * xp.where(above, 0.0, v - u)
-        return xp.where((a < 0) | (a > 1), xp.inf, xp.where(a <= s, low, high))
+        # a > s: that distance, and the ramp below F
+        high = xp.where(inside, distance, softplus(-v)) + a * xp.where(above, 0.0, v - u)
+        return xp.where((a < 0) | (a > 1), xp.inf, xp.where(straight, low, high))
 
 
 class Logistic(TruncatedLogistic):
@@ -345,6 +351,8 @@ class SmoothedLogistic:
         """Rows on the rounded piece, their place t in (-1, 1) on it, and their floors."""
         xp = array_namespace(u)
         bent = xp.abs(u - self.exact.floor) < self.width
+        if isinstance(bent, np.ndarray):  # few places are quicker than a mask
+            bent = bent.nonzero()[0]
         floor = self.exact.floor[bent]
         return bent, (u[bent] - floor) / self.width, floor
 

@@ -27,8 +27,8 @@ def excess(scores: Array, ends: Array) -> Array:
     xp = array_namespace(scores)
     ends = moved(ends, scores)
     if scores.shape[1] == 1:
-        odds = xp.concat([-scores, scores], axis=1)
-        return xp.clip(odds - ends, min=0.0)
+        beyond = xp.concat([-scores, scores], axis=1) - ends
+        return xp.where(beyond > 0.0, beyond, 0.0)
     leads, rest = _leading(scores)
     return xp.where(leads, xp.clip(scores - rest - ends, min=0.0), 0.0)
 

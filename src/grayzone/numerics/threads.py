@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache, partial
 from itertools import pairwise
@@ -67,7 +67,8 @@ def own_threads() -> Iterator[None]:
     workers = n_workers()
     token = _own_workers.set(workers)
     try:
-        with blas().limit(limits=1):
+        # where BLAS has one thread, there is nothing to take over
+        with blas().limit(limits=1) if workers > 1 else nullcontext():
             yield
     finally:
         _own_workers.reset(token)
@@ -78,7 +79,7 @@ def n_workers() -> int:
     own = _own_workers.get()
     if own is not None:
         return own
-    return max((lib["num_threads"] for lib in blas().info()), default=1)
+    return max((lib.num_threads for lib in blas().lib_controllers), default=1)
 
 
 def elsewhere(work: Callable[..., T]) -> Callable[..., T]:
@@ -102,8 +103,10 @@ def split(
     says how many of them the whole keeps busy, as handing over costs some 50 microseconds each.
     Work that is ``compiled`` as a whole leaves the interpreter alone, and may have all threads.
     """
+    if threads < 2:
+        return [work(0, n_rows)]
     most = n_workers() if compiled else min(n_workers(), _SHARE_THE_LOCK)
-    workers = min(most, int(threads)) if threads >= 2 else 1
+    workers = min(most, int(threads))
     if workers == 1:
         return [work(0, n_rows)]
     edges = [n_rows * k // workers for k in range(workers + 1)]

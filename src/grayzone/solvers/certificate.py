@@ -17,6 +17,7 @@ from grayzone.solvers.problem import Problem
 
 Array = Any
 _ROUNDING = 1e-15
+_FEW = 1000  # rows that are no work for several threads
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,8 @@ def _fenchel_young(problem: Problem, scores: Array, duals: Array, rows: Array | 
         margins, loss, weight = margins.take(rows), loss.take(rows), weight[rows]
         xp = array_namespace(scores)
         scores, duals = xp.take(scores, rows, axis=0), xp.take(duals, rows, axis=0)
+        if rows.shape[0] <= _FEW:
+            return float(weight @ margins.fenchel_young(loss, scores, duals))
 
     def distance(piece: slice) -> Array:
         part = margins.take(piece)

@@ -17,7 +17,7 @@ a penalty that is in part an l1 norm      :class:`WorkingSet`, for rows in NumPy
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -52,14 +52,13 @@ from grayzone.solvers.truncated.constant import is_constant, no_worse
 from grayzone.solvers.truncated.decomposed import Decomposed
 from grayzone.solvers.truncated.primal import MAX_FACTORISED, Primal
 from grayzone.solvers.truncated.spec import TruncatedSpec
+from grayzone.solvers.truncated.start import is_small
 from grayzone.sources.gather import brought_here
 from grayzone.sources.labelled import Labelled
 
 Array = Any
 Callback = Callable[[Record], bool | None]
 
-# Rows times squared coefficients up to which a fit is taken to rounding level: milliseconds.
-_SMALL = 5_000_000
 # Coefficients of centres up to which Hessians are factorised: products with features are not cheap.
 _MANY_CENTRES = 12_000
 # Rows up to which a kernel fit of two classes is taken to rounding level.
@@ -388,19 +387,26 @@ def minimise_problem(
 def _linear(
     problem: Problem, name: str, start: Array | None, *, max_iter: int, seed: int, **options: Any
 ) -> Solution:
-    design = problem.design
-    size = design.n_rows * (problem.n_outputs * design.n_coef) ** 2
-    options["polish"] = _POLISH if size <= _SMALL else 0
+    options["polish"] = _POLISH if is_small(problem) else 0
     strategy = choose(name, problem, seed)
-    first = solve(problem, strategy, max_iter=max_iter, start=start, **options)
-    left = max_iter - first.n_iter
-    ended = first.status in (Status.CONVERGED, Status.STOPPED)
-    if ended or not isinstance(strategy, Decomposed | Ascent | Conjugate) or left < 1:
-        return first
-    # slower and sure: smoothed Newton steps, each of them downhill
-    second = solve(problem, Primal(), max_iter=left, start=first.coef, **options)
-    best = min(first, second, key=lambda solution: solution.certificate.gap)
-    return replace(best, n_iter=first.n_iter + second.n_iter)
+    best = solve(problem, strategy, max_iter=max_iter, start=start, **options)
+    n_iter = best.n_iter
+    for surer in _surer(problem, strategy):
+        if best.status in (Status.CONVERGED, Status.STOPPED) or n_iter >= max_iter:
+            break
+        start = None if isinstance(surer, Decomposed) else best.coef
+        again = solve(problem, surer, max_iter=max_iter - n_iter, start=start, **options)
+        n_iter += again.n_iter
+        best = min(best, again, key=lambda solution: solution.certificate.gap)
+    return replace(best, n_iter=n_iter)
+
+
+def _surer(problem: Problem, strategy: Solver) -> Iterator[Solver]:
+    """Slower strategies that are more sure to get there, one after the other."""
+    if isinstance(strategy, Decomposed) and problem.n_outputs == 1 and is_small(problem):
+        yield Decomposed(at_once=True)
+    if isinstance(strategy, Decomposed | Ascent | Conjugate):
+        yield Primal()  # each of its steps is downhill
 
 
 def _with_kernel(

@@ -305,7 +305,8 @@ def _label_held(source: HeldSource, class_weight: Any, beside: int | None) -> La
     if is_numpy_array(y):
         as_labels(y, "y")  # which can be sorted: no mixture
     classes = np.unique(y) if is_numpy_array(y) else as_numpy(array_namespace(y).unique_values(y))
-    check_classification_targets(classes)
+    if classes.dtype.kind not in "biuU":  # which are classes whatever their values
+        check_classification_targets(classes)
     weight = check_weights(weight, int(X.shape[0]))
     like = np.empty(0) if sp.issparse(X) else X
     codes = _codes(y, classes, like)

@@ -11,9 +11,13 @@ Gram matrix) and *near* (kept exactly, and handed to the interior point). Each o
 4. solves the mixed problem by the interior point, started from the prediction,
 5. searches along the step, reads the partition off, and narrows the band.
 
+Where the near rows are few, principal pivoting takes the place of 2 to 4: it finds which of them
+are on the hinge at once, and rows that cross the kink join them for a second try.
+
 With an infinite band it is the plain interior point, with no kink (zone (0, 1)) it is
 Newton's method whose few restless rows are treated exactly. Large problems start from the
-solution of a part of the rows, all but small ones from the solution with rounded kinks.
+solution of a part of the rows, others from the solution with rounded kinks; small ones of several
+classes treat all kinks exactly at once.
 """
 
 from __future__ import annotations
@@ -24,18 +28,25 @@ from typing import Any
 
 import numpy as np
 
-from grayzone.numerics.linalg import descend, factorise
+from grayzone.numerics.linalg import add_to_diagonal, descend, factorise
 from grayzone.numerics.losses import SmoothedLogistic, sigmoid
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import State
 from grayzone.solvers.problem import Problem
-from grayzone.solvers.truncated.interior_point import Quadratic, interior_point, smooth_newton
+from grayzone.solvers.truncated.interior_point import (
+    Inner,
+    Quadratic,
+    interior_point,
+    smooth_newton,
+)
 from grayzone.solvers.truncated.pinned import pinned_constant, pinned_sign
-from grayzone.solvers.truncated.start import WIDTH, closer, first_coef
+from grayzone.solvers.truncated.pivoting import MOST_ROWS, by_pivoting
+from grayzone.solvers.truncated.start import WIDTH, closer, first_coef, is_small
 
 Array = Any
 
 _NEAR_SHARE = 0.02  # rows in the first band after a start from a part
+_NEAR_ROWS = 30  # as many where rows are few, or twice the share
 _LIVELY = 0.5  # change of a margin from which a second-order model of the loss is too crude
 _FEW = 0.05  # misjudged rows, as a share of the near ones, that do not pay another solve
 _STEADY = 0.005  # mean change of margins up to which the last Hessian still serves
@@ -43,6 +54,7 @@ _REACH = 0.2  # half-width of the next band, as a share of how far rows near the
 _CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
 _INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
 _WORTH_CERTIFYING = 100.0  # last decrease, in units of the tolerance, that may be the last
+_NEARLY_ROUNDING = 0.01  # the same of tiny problems, which one more step takes to rounding
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,8 @@ class Decomposed:
     ----------
     seed : int
         Draws the parts for the start.
+    at_once : bool
+        Whether to start from the class priors, with all kinks treated exactly.
 
     See Also
     --------
@@ -88,12 +102,17 @@ class Decomposed:
 
     patience = 25
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, at_once: bool = False) -> None:
         self.seed = seed
+        self.at_once = at_once
 
     def init(self, problem: Problem, start: Array | None) -> State:
         """Start from given coefficients, from rounded kinks, or from the class priors."""
-        coef = first_coef(problem, self.seed) if start is None else closer(problem, start)
+        coef = None
+        if start is not None:
+            coef = closer(problem, start)
+        elif not self.at_once:
+            coef = first_coef(problem, self.seed)
         blind = coef is None
         if coef is None:
             coef = problem.prior_coef()
@@ -122,14 +141,15 @@ class Decomposed:
         if near.size:
             raw = multipliers.copy()
             raw[near] = mixed.multipliers
-            rows = problem.take(near)
+            rows = mixed.rows
             multipliers[near] = read_off(rows, u[near], mixed.multipliers)
             hinge = (multipliers[near] > 0) & (multipliers[near] <= rows.loss.slope_at_floor)
             pinned = near[hinge]
         decrease = memory.primal - primal
         idle = memory.idle + 1 if decrease <= 1e-13 * primal else 0
         delta, steady = _outlook(problem, state.u, u, memory.delta, t)
-        fresh = memory.hessian is None
+        worth = _NEARLY_ROUNDING if is_small(problem) else _WORTH_CERTIFYING
+        kept = steady and memory.hessian is None and not is_small(problem)
         return State(
             state.coef + t * mixed.change,
             scores,
@@ -137,7 +157,7 @@ class Decomposed:
             multipliers,
             touched=near,
             raw=raw,
-            settled=mixed.exact or decrease <= _WORTH_CERTIFYING * tol * primal,
+            settled=mixed.exact or decrease <= worth * tol * primal,
             stalled=memory.delta == inf and idle > 1,
             value=primal,
             memory=_Memory(
@@ -147,7 +167,7 @@ class Decomposed:
                 decrease,
                 pinned,
                 mixed.left,
-                mixed.hessian if steady and fresh else None,
+                mixed.hessian if kept else None,
                 idle,
             ),
         )
@@ -164,12 +184,13 @@ class _Mixed:
         self.exact = not far.size
         H, g = self._second_order(far, memory.hessian)
         if memory.hessian is None:
-            H[np.diag_indices_from(H)] += problem.ridge()
+            add_to_diagonal(H, problem.ridge())
         self.hessian = H
         self.model = Quadratic(H, g + problem.shrinkage(state.coef))
         self.width = max(memory.delta, 1e-8)  # of the kinks where they are made smooth
         self.multipliers: Array | None = None
         self._carried: Array | None = None  # the change that ``scores`` belong to
+        self._taken: tuple[Array, Problem] | None = None
 
     def _second_order(self, rows: Array, hessian: Array | None = None) -> tuple[Array, Array]:
         """Hessian and gradient of the smooth losses of these rows; a given Hessian is kept."""
@@ -184,6 +205,8 @@ class _Mixed:
 
     def solve(self, tol: float) -> None:
         """Predict the step, let misjudged rows join the near ones, and minimise."""
+        if self._pivot():
+            return
         promised = self._predict()
         tol = _inner_tol(self.memory, tol, promised, exact=self.exact)
         # where the last Hessian still serves, rows hardly move: a look after the step will do
@@ -206,6 +229,39 @@ class _Mixed:
             self._propagate()
             self.left = self._misjudged()
 
+    def _pivot(self) -> bool:
+        """Minimise with the losses of few near rows in two pieces; whether that was possible."""
+        if self.memory.delta == inf or not self._kinked():
+            return False
+        guess = self._guess()
+        for last in (False, True):
+            inner = self._pivoted(guess)
+            if inner is None:
+                return False
+            self.change, self.multipliers = inner.change, inner.multipliers
+            self._propagate()
+            # all rows are modelled by parabolas here, lively ones too
+            self.left = self._misjudged(lively=False)
+            if last or self.left.size <= _FEW * self.near.size:
+                break
+            self._join(self.left)
+            # rows that cross may well stay on the kink
+            crossing = 0.5 * self.problem.loss.slope_at_floor[self.left]
+            guess = np.concatenate([inner.multipliers, crossing])
+        return True
+
+    def _pivoted(self, guess: Array | None) -> Inner | None:
+        if self.near.size > MOST_ROWS:
+            return None
+        return by_pivoting(self.rows, self.model, self.state.scores[self.near], guess)
+
+    @property
+    def rows(self) -> Problem:
+        """The near rows."""
+        if self._taken is None or self._taken[0] is not self.near:
+            self._taken = self.near, self.problem.take(self.near)
+        return self._taken[1]
+
     def _kinked(self) -> bool:
         """Whether the near rows have kinks; they all have or none has."""
         return bool(self.near.size) and bool(np.isfinite(self.problem.loss.floor[self.near[0]]))
@@ -226,7 +282,7 @@ class _Mixed:
             self.change = np.zeros_like(self.state.coef)
             return self.memory.primal
         if self.near.size:
-            rows, scores = self.problem.take(self.near), self.state.scores[self.near]
+            rows, scores = self.rows, self.state.scores[self.near]
             slope, bend = self._smooth_slopes(rows)
             w = rows.weight
             H, g = rows.second_order(scores, w * bend, w * slope, w * slope)
@@ -255,11 +311,19 @@ class _Mixed:
     def _pinned(self) -> Array:
         """Which of the near rows the last step left on the hinge."""
         assert self.memory.pinned is not None
-        return np.isin(self.near, self.memory.pinned, assume_unique=True)
+        pinned = np.zeros(self.problem.design.n_rows, dtype=bool)
+        pinned[self.memory.pinned] = True
+        return pinned[self.near]
+
+    def _guess(self) -> Array | None:
+        """Multipliers of near rows that the last step left on the hinge, NaN for others."""
+        if self.memory.pinned is None:
+            return None
+        return np.where(self._pinned(), self.state.multipliers[self.near], np.nan)
 
     def _predict_restless(self, tol: float) -> None:
         """Predict again, with as many Newton steps as the rows need that one was too crude for."""
-        rows, scores = self.problem.take(self.near), self.state.scores[self.near]
+        rows, scores = self.rows, self.state.scores[self.near]
         kinked = self._kinked()
         if kinked:
             moved = rows.margins.push(scores, self.scores[self.near])
@@ -284,22 +348,18 @@ class _Mixed:
         self.near = np.concatenate([self.near, rows])
 
     def _minimise(self, tol: float) -> None:
-        rows, scores = self.problem.take(self.near), self.state.scores[self.near]
-        guess = None
-        if self.memory.pinned is not None:
-            guess = np.where(self._pinned(), self.state.multipliers[self.near], np.nan)
         inner = interior_point(
-            rows,
+            self.rows,
             self.model,
-            scores,
+            self.state.scores[self.near],
             tol=tol,
             start=self.change,
-            guess=guess,
+            guess=self._guess(),
             tau=min(1.0, _CENTRAL * self.width),
         )
         self.change, self.multipliers = inner.change, inner.multipliers
 
-    def _misjudged(self) -> Array:
+    def _misjudged(self, lively: bool = True) -> Array:
         """Rows not near that cross the kink, or move too far for their second-order model."""
         r = self.distance
         moved = self.problem.margins.push(self.state.scores, self.scores)
@@ -307,7 +367,7 @@ class _Mixed:
         wrong = ((r > 0) != (there > 0)) & (np.abs(there) > 1e-10)
         floor = self.problem.loss.floor
         # the interior point wants floors, and the smooth Newton method wants none
-        if np.isfinite(floor).all() or np.isneginf(floor).all():
+        if lively and (np.isfinite(floor).all() or np.isneginf(floor).all()):
             wrong |= (r > 0) & (np.abs(moved) > self._lively(moved))
         wrong[self.near] = False
         return np.flatnonzero(wrong)
@@ -334,7 +394,7 @@ class _Mixed:
         z = self.change.ravel()
         value = float(self.model.gradient.ravel() @ z + 0.5 * z @ self.model.hessian @ z)
         if self.near.size:
-            rows = self.problem.take(self.near)
+            rows = self.rows
             after = rows.margins.margin((self.state.scores + self.scores)[self.near])
             gain = rows.loss.value(after) - rows.loss.value(self.state.u[self.near])
             value += float(np.sum(rows.weight * gain))
@@ -364,7 +424,10 @@ def _first_band(problem: Problem, u: Array) -> float:
     distance = np.abs(u - problem.loss.floor)
     distance = distance[:: max(1, distance.size // 20_000)]
     distance = distance[np.isfinite(distance)]
-    return _quantile(distance, _NEAR_SHARE) if distance.size else 0.0
+    if not distance.size:
+        return 0.0
+    share = max(_NEAR_SHARE, min(2.0 * _NEAR_SHARE, _NEAR_ROWS / u.size))
+    return _quantile(distance, share)
 
 
 def _split(problem: Problem, distance: Array, memory: _Memory) -> tuple[Array, Array]:

@@ -34,6 +34,7 @@ _MAX_CORRECTORS = 2
 _PATIENCE = 12  # iterations without progress
 _SHORT = 0.2  # steps shorter than this get nowhere
 _MOST_BENT = 0.1  # more than sigma'' ever is
+_LEVEL = 0.25  # slope at the end of a step, as a share of that at its start, that is no way up
 _BACK_OFF = 0.99  # share of the way to the boundary that a step may go
 
 
@@ -368,40 +369,40 @@ def smooth_newton(
     xp = array_namespace(scores)
     change = xp.zeros_like(model.gradient)
     w, loss, margins = problem.weight, problem.loss, problem.margins
-
-    def at(z: Array, now: Array) -> tuple[float, Array]:
-        curved = xp.reshape(model.hessian @ xp.reshape(z, (-1,)), z.shape)
-        value = xp.sum(z * (model.gradient + 0.5 * curved))
-        return float(value + xp.sum(w * loss.value(margins.margin(now)))), curved
-
     systems = Systems(problem, model.hessian)
-    value, curved = at(change, scores)
+    force = xp.reshape(model.gradient, (-1,))  # of the model, after the change
+    slope, bend = loss.slopes(margins.margin(scores))
     for n_iter in range(1, max_iter + 1):
-        u = margins.margin(scores)
-        slope = loss.slope(u)
-        solve, pulled = systems.at(scores, w * loss.curvature(u), w * slope, w * slope)
-        gradient = model.gradient + curved + pulled
-        step = xp.reshape(-solve(xp.reshape(gradient, (-1,))), change.shape)
-        promised = -float(xp.sum(gradient * step))
+        pull = w * slope
+        solve, pulled = systems.at(scores, w * bend, pull, pull)
+        gradient = force + xp.reshape(pulled, (-1,))
+        z = -solve(gradient)
+        step, curved = xp.reshape(z, change.shape), model.hessian @ z
+        promised, rise, bent = -float(gradient @ z), float(force @ z), float(curved @ z)
         moved = problem.design.scores(step)
-        if promised <= tol:
-            return Inner(change + step, scores + moved, slope, n_iter, True)
+        t, there = 1.0, scores + moved
+        before, (slope, bend) = slope, loss.slopes(margins.margin(there))
+        uphill = float((w * slope) @ margins.push(there, moved)) + rise + bent
+        # where nothing is curved, little is promised by a step that goes anywhere
+        if promised <= tol and uphill <= max(tol, _LEVEL * promised):
+            return Inner(change + step, there, before, n_iter, True)
+        if not uphill <= _LEVEL * promised:
+            along = partial(_along, problem, scores, moved, rise, bent)
+            t, _ = descend(along, -promised, along(0.0))
+            if t == 0.0:
+                return Inner(change, scores, before, n_iter, False)
+            there = scores + t * moved
+            slope, bend = loss.slopes(margins.margin(there))
+        change, scores, force = change + t * step, there, force + t * curved
+    return Inner(change, scores, slope, n_iter, False)
 
-        along = partial(_value_along, at, change, step, scores, moved)
-        t, value = descend(along, -promised, value)
-        if t == 0.0:
-            break
-        change, scores = change + t * step, scores + t * moved
-        curved = at(change, scores)[1]
-    return Inner(change, scores, loss.slope(margins.margin(scores)), n_iter, False)
+
+def _lost(problem: Problem, scores: Array) -> float:
+    return float(problem.weight @ problem.loss.value(problem.margins.margin(scores)))
 
 
-def _value_along(
-    at: Callable[[Array, Array], tuple[float, Array]],
-    change: Array,
-    step: Array,
-    scores: Array,
-    moved: Array,
-    t: float,
+def _along(
+    problem: Problem, scores: Array, moved: Array, rise: float, bent: float, t: float
 ) -> float:
-    return at(change + t * step, scores + t * moved)[0]
+    """Losses after a step t, and what the model gains or loses by it."""
+    return _lost(problem, scores + t * moved) + t * (rise + 0.5 * t * bent)

@@ -47,6 +47,8 @@ def pinned_sign(problem: Problem, u: Array, spread: float) -> float:
     if not (isinstance(margins, SignedMargin) and problem.design.fit_intercept):
         return 0.0
     log_odds = float(problem.prior_coef()[0, -1])
+    if abs(log_odds) < -float(loss.floor.max()):
+        return 0.0
     for sign in (-1.0, 1.0):
         own = margins.y == sign
         floors = loss.floor[own]

@@ -22,13 +22,23 @@ _MIN_ROWS = 800  # fewer rows are solved outright
 WIDTH = 0.1  # of the rounded kinks
 _ENOUGH = 0.3  # decrease promised by the last step on a part, per coefficient
 _NEARLY = 0.03  # the same on all rows
-_SMALL = 5_000_000  # rows times squared coefficients up to which kinks are treated at once
+_SMALL = 5_000_000  # rows times squared coefficients whose Hessian costs next to nothing
+
+
+def is_small(problem: Problem) -> bool:
+    """Whether a Hessian takes no longer than what surrounds it: fits then go on to rounding."""
+    return _size(problem) <= _SMALL
+
+
+def _size(problem: Problem) -> int:
+    return problem.design.n_rows * (problem.n_outputs * problem.design.n_coef) ** 2
 
 
 def first_coef(problem: Problem, seed: int) -> Array | None:
     """Solve a part of the rows, or all of them with rounded kinks; None where neither pays.
 
-    Where rows are so few that all their kinks are cheap, these are better treated exactly at once.
+    Where rows of several classes are so few that all their kinks are cheap, these are better
+    treated exactly at once.
     """
     coef = coarse_start(problem, seed)
     if coef is not None:
@@ -36,8 +46,7 @@ def first_coef(problem: Problem, seed: int) -> Array | None:
             # the fewer rows cross the kink from there, the fewer have to be treated exactly
             return _with_rounded_kinks(problem, coef, _NEARLY * problem.design.n_coef)
         return coef
-    size = problem.design.n_rows * (problem.n_outputs * problem.design.n_coef) ** 2
-    if size <= _SMALL and np.any(np.isfinite(problem.loss.floor)):
+    if problem.n_outputs > 1 and is_small(problem) and np.any(np.isfinite(problem.loss.floor)):
         return None
     return _with_rounded_kinks(problem, problem.prior_coef(), _NEARLY * problem.design.n_coef)
 

@@ -44,26 +44,13 @@ class Systems:
 
     def __init__(self, problem: Problem, hessian: Array) -> None:
         self.problem, self.hessian = problem, hessian
-        self._few = self._few_rows() if self._are_few() else None
+        self._few = few_rows(problem, hessian) if self._are_few() else None
 
     def _are_few(self) -> bool:
         """Whether rows are so few, and the model alone so well determined, that Woodbury pays."""
         problem, n_coef = self.problem, self.hessian.shape[0]
         few = n_coef >= _MANY and _PER_ROW * problem.design.n_rows <= n_coef
-        if not (few and problem.n_outputs == 1 and isinstance(problem.design, DenseDesign)):
-            return False
-        xp = array_namespace(self.hessian)
-        diagonal = xp.linalg.diagonal(self.hessian)
-        return float(xp.min(diagonal)) > _HELD * float(xp.max(diagonal))
-
-    def _few_rows(self) -> _FewRows:
-        design = self.problem.design
-        rows, xp = design.X, array_namespace(self.hessian)
-        rows = xp.astype(rows, xp.float64, copy=False)
-        if design.fit_intercept:
-            ones = xp.ones((rows.shape[0], 1), dtype=xp.float64, device=device(rows))
-            rows = xp.concat([rows, ones], axis=1)
-        return _FewRows(self.hessian, rows)
+        return few and is_held(problem, self.hessian)
 
     def at(self, scores: Array, omega: Array, a: Array, pull: Array) -> tuple[Solve, Array]:
         """Return the function that solves, and the gradient (Q, p) of sum(pull u).
@@ -79,7 +66,22 @@ class Systems:
         return self._few.weighted(weights), pulled
 
 
-class _FewRows:
+def is_held(problem: Problem, hessian: Array) -> bool:
+    """Whether a model's Hessian may be inverted without these rows, dense ones with one score."""
+    if not (problem.n_outputs == 1 and isinstance(problem.design, DenseDesign)):
+        return False
+    xp = array_namespace(hessian)
+    diagonal = xp.linalg.diagonal(hessian)
+    return float(xp.min(diagonal)) > _HELD * float(xp.max(diagonal))
+
+
+def few_rows(problem: Problem, hessian: Array) -> FewRows:
+    """Return the rows of a dense design beside a model's Hessian."""
+    assert isinstance(problem.design, DenseDesign)
+    return FewRows(hessian, problem.design.extended())
+
+
+class FewRows:
     """A factorised matrix H and few rows Φ, for H + Φ'ΩΦ with any weights."""
 
     def __init__(self, hessian: Array, rows: Array) -> None:

@@ -169,16 +169,17 @@ def _lowest(mass: Floats, x: Floats, wrong: float, end: float, low: float, high:
 
     The derivative is concave: from the lower bound no step goes too far, but for rounding errors.
     """
-    if _rise(low, mass, x, wrong, end)[0] >= 0.0:
-        return low
-    if _rise(high, mass, x, wrong, end)[0] <= 0.0:
-        return high
-    a = low
+    a = least = low
+    most = high
     for _ in range(_ROUNDS):
         first, second = _rise(a, mass, x, wrong, end)
+        if a == least and first >= 0.0:
+            return least
+        if second > 0.0 and abs(first) <= _ROUNDING * a * second:
+            break
         low, high = (low, a) if first > 0.0 else (a, high)
         step = a - first / second if second > 0.0 else low
-        before, a = a, step if low < step < high else (low * high) ** 0.5
-        if abs(a - before) <= _ROUNDING * a:
-            break
+        if step >= high == most and _rise(most, mass, x, wrong, end)[0] <= 0.0:
+            return most
+        a = step if low < step < high else (low * high) ** 0.5
     return a

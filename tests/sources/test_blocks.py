@@ -20,7 +20,6 @@ from grayzone import (
     BayesDecisionClassifier,
     ImportVectorMachine,
     MinimaxProbabilityMachine,
-    SparseMinimaxProbabilityMachine,
     TightBoundClassifier,
     TightBoundLogisticRegression,
     TightBoundLogisticRegressionCV,

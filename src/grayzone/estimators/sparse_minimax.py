@@ -125,7 +125,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         integer is that many folds of distinct rows, by class.
     random_state : int, RandomState instance or None, default=None
         Draws candidates and folds, among distinct rows: their order and their repetitions make no
-        difference.
+        difference, unless rows come in blocks and are too many to be brought together.
 
     Attributes
     ----------
@@ -243,20 +243,32 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Source, Dask collection} of shape (n_samples, n_features)
             Training data. Sparse rows stay sparse, but for those of the bases. Arrays of other
             libraries stay where they are under scikit-learn's ``array_api_dispatch``, and so do
-            fitted attributes; a ``basis`` that is a function wants NumPy's. No blocks: all rows are
-            needed at once. Predictions take them.
-        y : array-like of shape (n_samples,)
-            Labels of two classes or more.
+            fitted attributes; a ``basis`` that is a function wants NumPy's. Blocks are a
+            :class:`grayzone.sources.Source`; see Notes.
+        y : array-like of shape (n_samples,), default=None
+            Labels of two classes or more; None beside blocks, which bring theirs.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row in the moments.
+            Weight of each row in the moments; None beside blocks.
 
         Returns
         -------
         self : SparseMinimaxProbabilityMachine
             The fitted estimator.
+
+        Notes
+        -----
+        Blocks and Dask collections of up to four million entries are brought together: the model is
+        that of NumPy arrays. Of more rows, candidates are drawn from a sample (a million entries,
+        by class and by the numbers of rows) and improved on it; then one reading of all rows gives
+        the moments of all candidates, by which the best is chosen. Coefficients, thresholds and
+        bounds are those of all rows. Rows are read three times, once for each basis, and with
+        ``cv`` ``n_bases + 1`` times more for all folds together; as often for three classes as for
+        two. Folds are dealt out by the values of rows, and about as large as each other; ``cv`` is
+        a number of them, or None. ``held_out_bound_`` is NaN where one would leave less than two
+        rows of a class.
         """
         self._check_parameters()
         if in_blocks(X):

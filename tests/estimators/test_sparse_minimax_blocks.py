@@ -267,6 +267,18 @@ def test_candidates_of_a_sample_do_nearly_as_well(monkeypatch):
     assert some > 0.9 * everyone
 
 
+def test_a_class_of_which_no_row_is_drawn_at_first(monkeypatch):
+    hold_sample(monkeypatch, 60)
+    X, _, weight = data(600)
+    order = np.arange(600) * 2_654_435_769 % 2**32 / 2**32  # rows are drawn from the lowest on
+    y = (order > 0.7).astype(int)
+    source = Listed(X, y, weight)
+    found = machine(n_bases=2).fit(source)
+    assert source.n_readings > 3 + found.n_iter_
+    _, bounds = bound_by_hand(found.decision_function(X), y, weight)
+    np.testing.assert_allclose(found.class_bounds_, bounds, rtol=1e-6)
+
+
 @pytest.mark.parametrize("n_blocks", [1, 3, 17])
 def test_the_model_is_the_same_however_rows_are_cut(n_blocks, monkeypatch):
     hold_sample(monkeypatch, 100)

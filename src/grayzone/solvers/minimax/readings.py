@@ -95,11 +95,7 @@ class Readings:
 
     def __init__(self, labelled: Labelled, n_folds: int, seed: int) -> None:
         self.labelled = labelled
-        n_classes = len(labelled.classes)
-        n_rows = max(SAMPLE // max(1, labelled.n_features), _LEAST_ROWS * n_classes)
-        # all of them where they are few
-        few = labelled.n_rows <= n_rows
-        self._sample = draw_sample(labelled, labelled.n_rows * n_classes if few else n_rows).rows
+        n_classes, self._sample = len(labelled.classes), _sample(labelled)
         self._deal = _Deal(n_folds, seed)
         self._sample_folds = self._deal(self._sample)
         about = as_numpy(array_namespace(self._sample.X).mean(self._sample.X, axis=0))
@@ -200,6 +196,18 @@ class Readings:
             sides = _all_sides(sums[f"seen {k}"], views[k].about)
             found[k] = [machines[k].judged(c, s) for c, s in zip(own, sides, strict=True)]
         return found, {k: _spread(sums[f"unseen {k}"], views[k].about) for k in proposed}
+
+
+def _sample(labelled: Labelled) -> Rows:
+    """Draw rows that candidates are looked for among: all of them where they are few."""
+    n_classes = len(labelled.classes)
+    n_rows = max(SAMPLE // max(1, labelled.n_features), _LEAST_ROWS * n_classes)
+    while n_rows < labelled.n_rows:
+        rows = draw_sample(labelled, n_rows).rows
+        if np.bincount(as_numpy(rows.codes), minlength=n_classes).min() >= 2:
+            return rows
+        n_rows *= 2  # numbers of the rows of a class may be such that none of them is drawn
+    return draw_sample(labelled, labelled.n_rows * n_classes).rows
 
 
 # ----------------------------------------------------------------------------------------------

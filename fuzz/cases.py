@@ -351,6 +351,7 @@ _TAKE_BLOCKS = (
     "ImportVectorMachine",
     "ImportVectorMachineCV",
     "TightBoundLogisticRegression",
+    "SparseMinimaxProbabilityMachine",
 )
 _STREAMED = ("npy", "batches", "parquet", "Dask")
 CARRIERS = tuple(name for name in {**_OFTEN_CARRIED, **_SELDOM_CARRIED} if name)

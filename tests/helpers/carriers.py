@@ -443,7 +443,6 @@ SPARSE = ("CSR", "CSR, single", "CSC")
 # ------------------------------------------------------------------------------------------
 
 # The estimators that need all rows at once, and those that compute with NumPy alone.
-_SPARSE_MINIMAX = ("sparse minimax", "sparse minimax, three classes", "sparse minimax, costs")
 _AT_ONCE = (
     "few features",
     "few rows",
@@ -455,7 +454,6 @@ _AT_ONCE = (
     "minimax",
     "kernel minimax",
     "minimax, three classes",
-    *_SPARSE_MINIMAX,
     "bounds of any model",
     "decisions",
     "limits of any model",

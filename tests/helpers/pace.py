@@ -13,6 +13,7 @@ NOT_QUICK = frozenset(
         "tests/estimators/test_import_vector_blocks.py",
         "tests/estimators/test_large_sparse.py",
         "tests/estimators/test_minimax_arrays.py",
+        "tests/estimators/test_sparse_minimax_blocks.py",
         "tests/estimators/test_tight_bound_blocks.py",
         "tests/estimators/test_truncated_arrays.py",
         "tests/laws/test_on_a_gpu.py",

@@ -20,7 +20,6 @@ from grayzone import (
     BayesDecisionClassifier,
     ImportVectorMachine,
     MinimaxProbabilityMachine,
-    SparseMinimaxProbabilityMachine,
     TightBoundClassifier,
     TightBoundLogisticRegression,
     TightBoundLogisticRegressionCV,
@@ -342,8 +341,7 @@ def test_tasks_are_given_no_empty_blocks(model, data):
 # ------------------------------------------------------------------------------------------ errors
 
 IN_MEMORY = {
-    MinimaxProbabilityMachine(): "ImportVectorMachine",
-    SparseMinimaxProbabilityMachine(): "ImportVectorMachine",
+    MinimaxProbabilityMachine(): "SparseMinimaxProbabilityMachine or ImportVectorMachine",
     TightBoundClassifier(LogisticRegression()): "TightBoundLogisticRegression takes blocks",
     TightBoundLogisticRegressionCV(): "a sample of the rows, then fit TightBoundLogisticRegression",
     BayesDecisionClassifier(LogisticRegression()): "FrozenEstimator",

@@ -287,8 +287,7 @@ def test_predictions_of_minimax_machines_are_lazy(data, nothing_computed):
 
 
 IN_MEMORY = {
-    MinimaxProbabilityMachine(): "ImportVectorMachine",
-    SparseMinimaxProbabilityMachine(): "ImportVectorMachine",
+    MinimaxProbabilityMachine(): "SparseMinimaxProbabilityMachine or ImportVectorMachine",
     TightBoundClassifier(LogisticRegression()): "TightBoundLogisticRegression takes blocks",
     TightBoundLogisticRegressionCV(): "a sample of the rows, then fit TightBoundLogisticRegression",
     BayesDecisionClassifier(LogisticRegression()): "FrozenEstimator",

@@ -32,7 +32,7 @@ Array = Any
 
 INSTEAD_OF_BLOCKS = (
     "It needs all rows at once: give it an array, or fit blocks by TruncatedLogisticRegression, "
-    "TightBoundLogisticRegression or ImportVectorMachine."
+    "TightBoundLogisticRegression, SparseMinimaxProbabilityMachine or ImportVectorMachine."
 )
 # Standard deviations of both classes together, the distance of the means being 1, below which
 # scores of several classes are not divided by them.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from array_api_compat import is_numpy_array
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,13 +21,13 @@ from grayzone.estimators._callbacks import (
     with_callbacks,
 )
 from grayzone.estimators._minimax import (
-    INSTEAD_OF_BLOCKS,
     MinimaxClassifier,
     as_scores,
     check_two_rows_each,
     in_deviations,
     told_apart,
 )
+from grayzone.estimators._search import check_folds_of_blocks
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
     HEAVIEST,
@@ -37,16 +40,27 @@ from grayzone.numerics.checks import (
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pitfalls import Pitfall
 from grayzone.numerics.threads import own_threads
+from grayzone.solvers.choose import at_hand
 from grayzone.solvers.minimax.aims import Aim
 from grayzone.solvers.minimax.basis import Family
 from grayzone.solvers.minimax.direction import joint_bound
-from grayzone.solvers.minimax.greedy import Greedy, Pair, Search, in_double, rows_at
+from grayzone.solvers.minimax.greedy import (
+    Greedy,
+    Pair,
+    Search,
+    Whole,
+    by_turns,
+    in_double,
+    rows_at,
+)
 from grayzone.solvers.minimax.held_out import check_folds, held_out_folds, score_bounds
-from grayzone.sources.distinct import distinct_rows
+from grayzone.solvers.minimax.readings import Part, Readings
+from grayzone.sources.distinct import Distinct, distinct_rows
 from grayzone.sources.labelled import Labelled, Rows
-from grayzone.sources.open import check_same_place, open_rows, refuse_blocks, refuse_elsewhere
+from grayzone.sources.open import check_same_place, in_blocks, open_rows, refuse_elsewhere
 
 Array = Any
+Turns = Iterator[dict[int, Pair]]  # bounds by the places of machines that have one basis more
 
 _INSTEAD = "A basis that is a function is given NumPy arrays: give it some, or name a basis."
 
@@ -111,7 +125,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         integer is that many folds of distinct rows, by class.
     random_state : int, RandomState instance or None, default=None
         Draws candidates and folds, among distinct rows: their order and their repetitions make no
-        difference.
+        difference, unless rows come in blocks and are too many to be brought together.
 
     Attributes
     ----------
@@ -229,27 +243,43 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Source, Dask collection} of shape (n_samples, n_features)
             Training data. Sparse rows stay sparse, but for those of the bases. Arrays of other
             libraries stay where they are under scikit-learn's ``array_api_dispatch``, and so do
-            fitted attributes; a ``basis`` that is a function wants NumPy's. No blocks: all rows are
-            needed at once. Predictions take them.
-        y : array-like of shape (n_samples,)
-            Labels of two classes or more.
+            fitted attributes; a ``basis`` that is a function wants NumPy's. Blocks are a
+            :class:`grayzone.sources.Source`; see Notes.
+        y : array-like of shape (n_samples,), default=None
+            Labels of two classes or more; None beside blocks, which bring theirs.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row in the moments.
+            Weight of each row in the moments; None beside blocks.
 
         Returns
         -------
         self : SparseMinimaxProbabilityMachine
             The fitted estimator.
+
+        Notes
+        -----
+        Blocks and Dask collections of up to four million entries are brought together: the model is
+        that of NumPy arrays. Of more rows, candidates are drawn from a sample (a million entries,
+        by class and by the numbers of rows) and improved on it; then one reading of all rows gives
+        the moments of all candidates, by which the best is chosen. Coefficients, thresholds and
+        bounds are those of all rows. Rows are read three times, once for each basis, and with
+        ``cv`` ``n_bases + 1`` times more for all folds together; as often for three classes as for
+        two. Folds are dealt out by the values of rows, and about as large as each other; ``cv`` is
+        a number of them, or None. ``held_out_bound_`` is NaN where one would leave less than two
+        rows of a class.
         """
         self._check_parameters()
-        refuse_blocks(self, X, INSTEAD_OF_BLOCKS)
+        if in_blocks(X):
+            check_folds_of_blocks(self.cv)
         if callable(self.basis):
             refuse_elsewhere(self, X, _INSTEAD)
         labelled = open_rows(self, X, y, sample_weight, by_rows=True, **self._accepted())
+        if callable(self.basis) and not is_numpy_array(labelled.like):  # as blocks of Dask may be
+            raise TypeError(f"basis={self.basis!r} is given arrays of another library. {_INSTEAD}")
         check_two_rows_each(labelled)
+        labelled = at_hand(labelled)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         for name in [name for name in vars(self) if name.endswith("_path_")]:
@@ -257,10 +287,9 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         self.classes_ = labelled.classes
         aim = self._aim(labelled)
         with own_threads(), fit_progress(self, "basis", self.n_bases, X=X, y=y) as report:
-            sizes = self._held_out(labelled, rng, seed, aim)
-            rows, codes = labelled.all_held, told_apart(labelled.all_held.codes, len(self.classes_))
-            machines = [self._greedy(rows, own, seed, aim) for own in codes]
-            bounds = self._grow(machines, sizes, report)
+            walk = self._by_readings if labelled.held is None else self._by_rows
+            machines, turns = walk(labelled, rng, seed, aim)
+            bounds = self._grow(machines, turns, report)
         self._expose(machines, bounds, aim)
         self._spread = (*machines[0].spread(), *aim.errors)
         self._class_shares = (float(labelled.prior[0]), float(labelled.prior[1]))
@@ -274,14 +303,37 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
             if fitted and value.dtype.kind in "biuf":
                 setattr(self, name, moved(value, like))
 
-    def _grow(self, machines: list[Greedy], sizes: list[int], report: Report | None) -> list[Pair]:
+    def _by_rows(
+        self, labelled: Labelled, rng: np.random.RandomState, seed: int, aim: Aim
+    ) -> tuple[list[Greedy], Turns]:
+        """Set the held-out bounds; return the machines, and the turns by which they will grow."""
+        rows = labelled.all_held
+        problems = told_apart(rows.codes, len(labelled.classes))
+        folds = held_out_folds(self.cv, labelled, rows.X, rng)
+        along = [self._along(rows, codes, folds, seed, aim) for codes in problems if folds]
+        sizes = self._sizes(len(problems), along, labelled.prior, aim)
+        machines = [self._greedy(rows, codes, seed, aim) for codes in problems]
+        return machines, by_turns(machines, sizes)
+
+    def _by_readings(
+        self, labelled: Labelled, rng: np.random.RandomState, seed: int, aim: Aim
+    ) -> tuple[list[Greedy], Turns]:
+        """Do the same for rows that are reached by sums."""
+        n_classes, make = len(labelled.classes), partial(self._made, seed=seed, aim=aim)
+        codes = [None] if n_classes == 2 else list(range(n_classes))
+        readings = Readings(labelled, int(self.cv or 0), int(rng.randint(2**31 - 1)))
+        parts = [Part(fold, code) for code in codes for fold in range(readings.n_folds)]
+        machines = [readings.machine(part, make) for part in parts]
+        along = readings.held_out(parts, machines, self.n_bases) if parts else []
+        sizes = self._sizes(len(codes), along, labelled.prior, aim)
+        parts = [Part(None, code) for code in codes]
+        machines = [readings.machine(part, make) for part in parts]
+        return machines, readings.grow(parts, machines, sizes)
+
+    def _grow(self, machines: list[Greedy], turns: Turns, report: Report | None) -> list[Pair]:
         """Add a basis to each machine by turns; set the path, return the bounds of both sides."""
-        growing = {k: machine.grow(sizes[k]) for k, machine in enumerate(machines)}
         bounds, path = [(0.0, 0.0)] * len(machines), []
-        for _ in range(max(sizes)):
-            found = {k: pair for k, turn in growing.items() if (pair := next(turn, None))}
-            if not found:
-                break
+        for found in turns:
             for k, pair in found.items():
                 bounds[k] = pair
             path.append(joint_bound([min(pair) for pair in bounds]))
@@ -320,30 +372,25 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         return Family(self.basis, self.degree, float(self.coef0))
 
     def _greedy(self, rows: Rows, codes: Array, seed: int, aim: Aim) -> Greedy:
-        distinct = distinct_rows(in_double(rows.X), codes, rows.weight)
+        return self._made(distinct_rows(in_double(rows.X), codes, rows.weight), None, seed, aim)
+
+    def _made(self, rows: Distinct, whole: Whole | None, seed: int, aim: Aim) -> Greedy:
         boosted = self.candidates == "boosted"
         search = Search(self.gamma, self.gamma_iter, self.n_candidates, boosted)
-        return Greedy(self._family(), distinct, search, aim, seed)
+        return Greedy(self._family(), rows, search, aim, seed, whole)
 
-    def _held_out(
-        self, labelled: Labelled, rng: np.random.RandomState, seed: int, aim: Aim
-    ) -> list[int]:
-        """Set the held-out bounds, and return the number of bases of each machine."""
+    def _sizes(self, n_machines: int, along: list[list[Pair]], prior: Array, aim: Aim) -> list[int]:
+        """Set the held-out bounds, and return the number of bases of each machine.
+
+        ``along`` has bounds of both classes after each basis, of each machine; nothing without
+        folds.
+        """
         self.held_out_bound_ = float("nan")
-        rows, n_classes = labelled.all_held, len(labelled.classes)
-        folds = held_out_folds(self.cv, labelled, rows.X, rng)
-        problems = told_apart(rows.codes, n_classes)
-        if not folds:
-            return [self.n_bases] * len(problems)
-        out, xp = np.concatenate([out for _, out in folds]), array_namespace(rows.weight)
+        if not along:
+            return [self.n_bases] * n_machines
         sizes, paths = [], []
-        for codes in problems:
-            along = xp.concat(
-                [self._scores_out(rows, codes, fold, seed, aim) for fold in folds], axis=1
-            )
-            taken = rows_at(codes, out), rows_at(rows.weight, out)
-            pairs = [score_bounds(along[k, :], *taken) for k in range(self.n_bases)]
-            worth = [aim.worth(pair, labelled.prior[:2]) for pair in pairs]
+        for pairs in along:
+            worth = [aim.worth(pair, prior[:2]) for pair in pairs]
             best = int(np.argmax(worth)) if self.stopping == "held-out" else self.n_bases - 1
             paths.append([min(pair) for pair in pairs])
             sizes.append(best + 1)
@@ -351,6 +398,16 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         last = [path[size - 1] for path, size in zip(paths, sizes, strict=True)]
         self.held_out_bound_ = joint_bound(last)
         return sizes
+
+    def _along(
+        self, rows: Rows, codes: Array, folds: list[tuple[Array, Array]], seed: int, aim: Aim
+    ) -> list[Pair]:
+        """Bounds of both classes after each basis, by scores of held-out rows."""
+        out, xp = np.concatenate([out for _, out in folds]), array_namespace(rows.weight)
+        scores = [self._scores_out(rows, codes, fold, seed, aim) for fold in folds]
+        along = xp.concat(scores, axis=1)
+        taken = rows_at(codes, out), rows_at(rows.weight, out)
+        return [score_bounds(along[k, :], *taken) for k in range(self.n_bases)]
 
     def _scores_out(
         self, rows: Rows, codes: Array, fold: tuple[Array, Array], seed: int, aim: Aim

@@ -138,8 +138,12 @@ def _signed(number: int) -> int:
 
 def _mixed(values: Array) -> Array:
     """Bits of numbers, zero for zero of either sign, such that their sums do not cancel."""
-    bits = (values.astype(np.float64) + 0.0).view(np.uint64)
-    # the finaliser of splitmix64: whole numbers have their bits at one end only
+    # whole numbers have their bits at one end only
+    return _mixed_bits((values.astype(np.float64) + 0.0).view(np.uint64))
+
+
+def _mixed_bits(bits: Array) -> Array:
+    """Spread what is in some bits over all 64: the finaliser of splitmix64."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
@@ -157,3 +161,27 @@ def deal_folds(codes: Array, n_folds: int, rng: np.random.RandomState) -> Array:
         folds[rows] = (dealt + np.arange(rows.size)) % n_folds
         dealt += rows.size
     return folds
+
+
+def dealt_by_value(X: Array, codes: Array, n_folds: int, seed: int) -> Array:
+    """Number of the fold of each row, by its values and its class alone; as a NumPy array.
+
+    Copies of a row share a fold, whichever block they are in: for rows that no one has all of.
+    Folds are about as large as each other, not exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.sources.distinct import dealt_by_value
+    >>> X, codes = np.arange(8.0).reshape(-1, 1) % 4, np.zeros(8, dtype=np.int64)
+    >>> folds = dealt_by_value(X, codes, 3, seed=0)
+    >>> bool(np.all(folds[:4] == folds[4:])), int(folds.max()) < 3
+    (True, True)
+    """
+    if sp.issparse(X) or is_numpy_array(X):
+        hashes = _hashes(X, codes)
+    else:
+        hashes = as_numpy(_hashes_elsewhere(X, moved(codes, X))).view(np.uint64)
+    lots = _mixed_bits(hashes + np.uint64(seed))
+    # the upper half: all of its bits depend on all of the hash
+    return ((lots >> np.uint64(32)) % np.uint64(n_folds)).astype(np.int64)

@@ -15,7 +15,7 @@ makes the aim worse.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ from grayzone.solvers.minimax.aims import Aim
 from grayzone.solvers.minimax.basis import Centred, Family, dense_blocks, row_of
 from grayzone.solvers.minimax.boosting import MOST_ROWS, KernelBooster
 from grayzone.solvers.minimax.direction import reach_of
-from grayzone.solvers.minimax.plane import NOWHERE, Plane, PlaneMoments
+from grayzone.solvers.minimax.plane import NOWHERE, Covariance, Plane, PlaneMoments
 from grayzone.sources.distinct import Distinct
 
 Array = Any
@@ -44,7 +44,7 @@ _RIDGE = 1e-10  # on the variance of a basis, relative to its mean square
 _WIDEST = 1e3  # upper bound of gamma, in units of 1 / variance
 _ENDLESS = 1e6  # m of a basis that tells nothing apart, for a search that knows no infinity
 _SEPARATED = 1e7  # standard deviations at which nothing is left to gain
-_LARGEST_VALUE = 1e150  # of a basis, whose squares are doubles
+LARGEST_VALUE = 1e150  # of a basis, whose squares are doubles
 _WORTH_A_THREAD = 200_000  # entries of X
 
 
@@ -70,14 +70,38 @@ class Search:
     boosted: bool = False
 
 
-class _Basis(NamedTuple):
-    """A candidate with what it comes to."""
+class Sides(NamedTuple):
+    """Moments of the model so far and of a new basis, in the classes x and y, in this order."""
+
+    means: tuple[Pair, Pair]
+    parts: tuple[Covariance, Covariance]
+    square: float  # mean square of the basis
+
+    def variance(self) -> float:
+        """Mean variance of the basis in the classes."""
+        return 0.5 * (self.parts[0][2] + self.parts[1][2])
+
+
+class Candidate(NamedTuple):
+    """A basis that may be added, with what it comes to."""
 
     plane: Plane
     moments: PlaneMoments
+    sides: Sides
     row: int
     gamma: Array  # (d,)
     values: Array  # (n,)
+
+
+# Candidates of some machines, by their places.
+Proposed = dict[int, list[Candidate]]
+
+
+class Whole(NamedTuple):
+    """What is known of all rows, where a machine is given a sample of them."""
+
+    variances: Array  # of the features (d,)
+    prior: Pair  # shares of the classes y and x
 
 
 def in_double(X: Array) -> Array:
@@ -93,6 +117,14 @@ def rows_at(values: Array, places: Array) -> Array:
     if sp.issparse(values) or is_numpy_array(values):
         return values[places]
     return array_namespace(values).take(values, moved(places, values), axis=0)
+
+
+def too_large(family: Family) -> ValueError:
+    """Return the error of values that have no squares."""
+    return ValueError(
+        f"Values of basis={family.name!r} are above {LARGEST_VALUE:g}: scale the "
+        "features, or lower gamma or the degree."
+    )
 
 
 class Greedy:
@@ -111,17 +143,29 @@ class Greedy:
         How bases are looked for, and what for.
     seed : int
         Draws candidates.
+    whole : Whole or None
+        Where ``rows`` are a sample, what is known of all; see :func:`by_turns` for the rest.
     """
 
-    def __init__(self, family: Family, rows: Distinct, search: Search, aim: Aim, seed: int) -> None:
+    def __init__(
+        self,
+        family: Family,
+        rows: Distinct,
+        search: Search,
+        aim: Aim,
+        seed: int,
+        whole: Whole | None = None,
+    ) -> None:
         self.family, self.rows, self.search, self.aim = family, rows, search, aim
         self.rng = np.random.RandomState(seed)
         xp = array_namespace(rows.weight)
         mass = [xp.where(rows.codes == code, rows.weight, 0.0) for code in (1, 0)]
         self.shares = [m / xp.sum(m) for m in mass]  # of classes x and y
         total = float(xp.sum(rows.weight))
-        self.prior = float(xp.sum(mass[1])) / total, float(xp.sum(mass[0])) / total
-        self.variances = column_variances(rows.X, rows.weight / total)
+        if whole is None:
+            prior = float(xp.sum(mass[1])) / total, float(xp.sum(mass[0])) / total
+            whole = Whole(column_variances(rows.X, rows.weight / total), prior)
+        self.variances, self.prior = whole
         self._centred = Centred(rows.X) if family.name == "gaussian" else None
         self.scores = xp.zeros_like(rows.weight)
         self._loose = 0.0  # sum of c_j^2 v_j, what the covariances' error acts on
@@ -134,14 +178,23 @@ class Greedy:
 
     def grow(self, n_bases: int) -> Iterator[Pair]:
         """Add bases, giving the classes' bounds after each, until none is left that helps."""
-        for _ in range(n_bases):
-            best = self._best_candidate()
-            if best.plane is NOWHERE:
-                return
-            self._add(best)
-            yield self.aim.bounds(self._last.kappas(self.ratio))
-            if min(self._last.kappas(self.ratio)) > _SEPARATED:
-                return
+        for found in by_turns([self], [n_bases]):
+            yield found[0]
+
+    def add_best(self, candidates: list[Candidate]) -> Pair | None:
+        """Add the best of some bases; return the classes' bounds, or None where none of them helps.
+
+        The best is the one of the smallest m by its moments, whichever rows these are of.
+        """
+        best = min(candidates, key=lambda basis: basis.plane.m_at(self.ratio))
+        if best.plane is NOWHERE:
+            return None
+        self._add(best)
+        return self.aim.bounds(self._last.kappas(self.ratio))
+
+    def is_apart(self) -> bool:
+        """Whether nothing is left to gain."""
+        return bool(self.centres) and min(self._last.kappas(self.ratio)) > _SEPARATED
 
     def spread(self) -> tuple[float, float, float]:
         """Return the distance of the threshold from the mean of class x, and the deviations."""
@@ -161,7 +214,7 @@ class Greedy:
             path[k:, :] = scores
         return path
 
-    def _add(self, best: _Basis) -> None:
+    def _add(self, best: Candidate) -> None:
         plane = best.plane
         if not self.aim.is_even:
             self.ratio = self.aim.ratio(best.moments, self.prior)
@@ -169,9 +222,11 @@ class Greedy:
         after = plane.first * self.scores + plane.second * best.values
         # b = a'x - kappa_x s_x: with even classes as many standard deviations from either mean
         self._reach = reach_of(plane.kappas(self.ratio), plane.s_x)
-        self._last, self._shift = plane, float(self.shares[0] @ after) - self._reach
+        before, new = best.sides.means[0]
+        self._last = plane
+        self._shift = plane.first * before + plane.second * new - self._reach
         self.scores = after - self._shift
-        own = plane.second * self._deviation(best.values)
+        own = plane.second * sqrt(best.sides.variance())
         self._loose = plane.first * self._loose * plane.first + own * own
         self.coefs = [plane.first * c for c in self.coefs] + [plane.second]
         self.intercept = plane.first * self.intercept - self._shift
@@ -182,21 +237,21 @@ class Greedy:
             values = as_numpy(rows_at(best.values, sample))
             booster.add(int(np.searchsorted(sample, best.row)), values)
 
-    def _deviation(self, values: Array) -> float:
-        """Root of the mean variance of a basis in the classes."""
-        each = [float(share @ (values - float(share @ values)) ** 2) for share in self.shares]
-        return sqrt(0.5 * (each[0] + each[1]))
+    def candidates(self) -> list[Candidate]:
+        """Bases around some rows, each improved: what the next one is the best of."""
+        chosen = self._drawn()
 
-    def _best_candidate(self) -> _Basis:
-        chosen = self._candidates()
-
-        def part(start: int, stop: int) -> list[_Basis]:
+        def part(start: int, stop: int) -> list[Candidate]:
             return [self._improved(int(row)) for row in chosen[start:stop]]
 
         many = self._entries() > _WORTH_A_THREAD and self.family.name != "callable"
         threads = chosen.size if many else 1
-        found = [basis for part in split(chosen.size, part, threads=threads) for basis in part]
-        return min(found, key=lambda basis: basis.plane.m_at(self.ratio))
+        return [basis for part in split(chosen.size, part, threads=threads) for basis in part]
+
+    def judged(self, candidate: Candidate, sides: Sides) -> Candidate:
+        """Return a candidate with what it comes to by other moments."""
+        moments = self._in_plane(sides)
+        return candidate._replace(plane=moments.at(self.ratio), moments=moments, sides=sides)
 
     def _entries(self) -> int:
         """Entries that threads may share; those on a device are no matter of threads."""
@@ -205,7 +260,7 @@ class Greedy:
             return int(X.nnz)
         return int(X.size) if is_numpy_array(X) else 0
 
-    def _candidates(self) -> Array:
+    def _drawn(self) -> Array:
         """Rows that the next basis is the best of."""
         n = int(self.rows.codes.shape[0])
         n_chosen = min(self.search.n_candidates, n)
@@ -240,14 +295,12 @@ class Greedy:
         return KernelBooster(values, np.where(codes[sample] == 1, 1.0, -1.0), share), sample
 
     @np.errstate(over="ignore", invalid="ignore")
-    def _improved(self, row: int) -> _Basis:
+    def _improved(self, row: int) -> Candidate:
         """Candidate of a row, its gamma improved by a few bounded quasi-Newton steps."""
         X, v = self.rows.X, row_of(self.rows.X, row)
         d = X.shape[1]
         if self.family.name == "callable":
-            values = self.family.called(X, v)
-            moments, _ = self._moments(values)
-            return _Basis(moments.at(self.ratio), moments, row, np.zeros(d), values)
+            return self._candidate(row, np.zeros(d), self.family.called(X, v))
         terms = self.family.terms(X, self._centred, v)
         one_width, unit, start = self._free(d)
         whole = terms.dot(np.full(d, unit)) if one_width else None
@@ -272,14 +325,14 @@ class Greedy:
             ).x
         values = self.family.value(sums(g))
         xp = array_namespace(values)
-        if not bool(xp.all(xp.abs(values) < _LARGEST_VALUE)):
-            raise ValueError(
-                f"Values of basis={self.family.name!r} are above {_LARGEST_VALUE:g}: scale the "
-                "features, or lower gamma or the degree."
-            )
-        moments, _ = self._moments(values)
-        gamma = np.broadcast_to(g * unit, d).copy()
-        return _Basis(moments.at(self.ratio), moments, row, gamma, values)
+        if not bool(xp.all(xp.abs(values) < LARGEST_VALUE)):
+            raise too_large(self.family)
+        return self._candidate(row, np.broadcast_to(g * unit, d).copy(), values)
+
+    def _candidate(self, row: int, gamma: Array, values: Array) -> Candidate:
+        sides, _ = self._sides(values)
+        moments = self._in_plane(sides)
+        return Candidate(moments.at(self.ratio), moments, sides, row, gamma, values)
 
     def _free(self, d: int) -> tuple[bool, Array, Array]:
         """Whether one width is all that is free, what a unit of it is, and where to start."""
@@ -292,28 +345,31 @@ class Greedy:
         start = 1.0 / d if isinstance(gamma, str) else gamma / width
         return True, np.array(width), np.array([start])
 
-    def _moments(self, values: Array) -> tuple[PlaneMoments, list[tuple[Array, Array]]]:
+    def _sides(self, values: Array) -> tuple[Sides, list[tuple[Array, Array]]]:
         """Moments of the model and a new basis, and both of them about their means, by class."""
         means, parts, centred = [], [], []
-        ridge = _RIDGE * float(array_namespace(values).mean(values**2))
         for share in self.shares:
             mean, before = float(share @ values), float(share @ self.scores)
             new, old = values - mean, self.scores - before
             weighted = share * new
-            parts.append([float(share @ old**2), float(weighted @ old), float(weighted @ new)])
+            parts.append((float(share @ old**2), float(weighted @ old), float(weighted @ new)))
             means.append((before, mean))
             centred.append((old, new))
-        variance = 0.5 * (parts[0][2] + parts[1][2])
-        for part, rho in zip(parts, reversed(self.aim.loose), strict=True):
-            part[2] += ridge
-            if rho > 0.0:
-                part[0] += rho * self._loose
-                part[2] += rho * variance
-        d1, d2 = means[0][0] - means[1][0], means[0][1] - means[1][1]
-        if abs(d2) <= ROUNDING * (abs(means[0][1]) + abs(means[1][1])):
+        square = float(array_namespace(values).mean(values**2))
+        return Sides((means[0], means[1]), (parts[0], parts[1]), square), centred
+
+    def _in_plane(self, sides: Sides) -> PlaneMoments:
+        """Return the moments of a problem in two dimensions: what may be off is added to them."""
+        ridge, covariances = _RIDGE * sides.square, []
+        for (old, mixed, new), rho in zip(sides.parts, reversed(self.aim.loose), strict=True):
+            # none of what may be infinite, where nothing is off
+            off = (rho * self._loose, rho * sides.variance()) if rho > 0.0 else (0.0, 0.0)
+            covariances.append((old + off[0], mixed, new + ridge + off[1]))
+        (before_x, mean_x), (before_y, mean_y) = sides.means
+        d1, d2 = before_x - before_y, mean_x - mean_y
+        if abs(d2) <= ROUNDING * (abs(mean_x) + abs(mean_y)):
             d2 = 0.0
-        x, y = ((part[0], part[1], part[2]) for part in parts)
-        return PlaneMoments((d1, d2), x, y, alone=not self.centres), centred
+        return PlaneMoments((d1, d2), covariances[0], covariances[1], alone=not self.centres)
 
     def _plane(self, values: Array) -> tuple[Plane, Array]:
         r"""Best coefficients of the model and a new basis, and the gradient of m in its values.
@@ -323,8 +379,8 @@ class Greedy:
         y; where covariances may be off, also a_2^2 (r rho_x / sigma_x + rho_y / sigma_y) / 2 times
         the centred K_i p_i on both, as their error is relative to the mean variance of K.
         """
-        moments, centred = self._moments(values)
-        plane = moments.at(self.ratio)
+        sides, centred = self._sides(values)
+        plane = self._in_plane(sides).at(self.ratio)
         gradient = array_namespace(values).zeros_like(values)
         if plane is NOWHERE:
             return plane, gradient
@@ -343,3 +399,39 @@ class Greedy:
                 plane.second * (factor * scores + sign * m) + loose * new
             )
         return plane, gradient
+
+
+def by_turns(
+    machines: Sequence[Greedy],
+    sizes: Sequence[int],
+    judge: Callable[[Proposed], Proposed] | None = None,
+) -> Iterator[dict[int, Pair]]:
+    """Add a basis to each machine by turns, until all have as many as they may or none helps.
+
+    Parameters
+    ----------
+    machines : sequence of Greedy
+        The machines.
+    sizes : sequence of int
+        How many bases each may have.
+    judge : callable or None
+        Given the candidates of all machines of a turn, returns them with moments of all rows; None
+        where machines have all of them.
+
+    Yields
+    ------
+    dict of {int: pair of floats}
+        Bounds of both classes, by the places of the machines that have one basis more.
+    """
+    growing = dict(enumerate(machines))
+    for turn in range(max(sizes)):
+        growing = {k: m for k, m in growing.items() if turn < sizes[k] and not m.is_apart()}
+        proposed = {k: machine.candidates() for k, machine in growing.items()}
+        if judge is not None and proposed:
+            proposed = judge(proposed)
+        added = {k: growing[k].add_best(candidates) for k, candidates in proposed.items()}
+        found = {k: pair for k, pair in added.items() if pair is not None}
+        if not found:
+            return
+        growing = {k: growing[k] for k in found}
+        yield found

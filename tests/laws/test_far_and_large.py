@@ -62,8 +62,8 @@ def model(request):
 # ------------------------------------------------------------------------------------------
 
 WITH_DISTANCES = {
-    "truncated": TruncatedLogisticRegression(kernel="rbf", tol=1e-9),
-    "blocks of a kernel": TruncatedLogisticRegression(kernel="rbf", tol=1e-9),
+    "truncated": TruncatedLogisticRegression(kernel="rbf", tol=1e-11),
+    "blocks of a kernel": TruncatedLogisticRegression(kernel="rbf", tol=1e-11),
     "import points": ImportVectorMachine(max_import_points=8),
     "import point search": ImportVectorMachineCV(Cs=[0.1, 1.0], cv=2, max_import_points=5),
     "minimax": MinimaxProbabilityMachine(kernel="rbf", random_state=0),

@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from grayzone.decision.rules import certain_from
 from grayzone.decision.zones import ceilings_of
 from grayzone.estimators._base import SupportVectorClassifier, move_decision
 from grayzone.estimators._callbacks import (
@@ -48,15 +47,11 @@ from grayzone.solvers.choose import check_possible
 from grayzone.solvers.kernel.choose import kernel_for
 from grayzone.solvers.kernel.systems import scattered
 from grayzone.solvers.truncated.ramp import descend_ramp
-from grayzone.solvers.truncated.tails import tail_shapes
 from grayzone.solvers.truncated.unpenalised import without_penalty
 from grayzone.sources.labelled import Labelled
 from grayzone.sources.open import open_rows
 
 Array = Any
-
-# Relative rounding error of the ends of a zone.
-_ROUNDING = 1e-12
 
 
 class TruncatedLogisticRegression(
@@ -445,22 +440,6 @@ class TruncatedLogisticRegression(
         self.tail_bends_ = moved(bends, labelled.like)
         self._bound_restriction(labelled, spec, solution, several_fits or ceilings is not None)
         return solution
-
-    def _fit_tails(
-        self, labelled: Labelled, spec: TruncatedSpec, solution: Solution
-    ) -> tuple[Array, Array]:
-        """Slopes and bends beyond the zone, 1 and 0 for classes that are not calibrated."""
-        ends, caps = self._tail_ends(), self._caps()
-        # where some decision is made beyond the zone, a slope would change it
-        decided = caps >= certain_from(self._action_costs()) * (1.0 - _ROUNDING)
-        alone = caps >= 0.5 if len(caps) > 2 else caps > 0.0
-        if self.tails == "as-fitted" or solution.constant or not np.any(decided & alone):
-            return np.ones(len(caps)), np.zeros(len(caps))
-        ends = np.where(decided & alone, ends, np.inf)
-        scores = None if labelled.held is None else solution.scores
-        # a ramp gives rows up, which have no part in its fit either
-        convex = self.loss == "truncated"
-        return tail_shapes(labelled, spec, solution.coef, ends, scores, alone=convex)
 
     def _without_penalty(
         self, labelled: Labelled, spec: TruncatedSpec, options: dict[str, Any]

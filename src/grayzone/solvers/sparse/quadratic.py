@@ -10,8 +10,8 @@ from grayzone.numerics.linalg import factorise
 
 Array = Any
 
-# Rounds of passes and jumps; passes a round; jumps a round.
-_ROUNDS, _PASSES, _JUMPS = 12, 5, 4
+# Rounds of passes and jumps; passes a round; jumps a round, and after how many rounds any number.
+_ROUNDS, _PASSES, _JUMPS, _PLAIN = 12, 5, 4, 4
 
 
 def minimise_quadratic(H: Array, gradient: Array, at: Array, l1: Array, tol: float) -> Array:
@@ -19,7 +19,8 @@ def minimise_quadratic(H: Array, gradient: Array, at: Array, l1: Array, tol: flo
 
     Passes of coordinate descent find the signs; a jump then goes to the minimum among the
     coefficients of these signs, or on the way there to the first that would change its own, which
-    becomes zero. Neither ever goes uphill.
+    becomes zero. Neither ever goes uphill. Where columns are nearly the same passes bring back what
+    jumps have left out: after some rounds, jumps go on until that minimum is reached.
 
     Parameters
     ----------
@@ -41,11 +42,12 @@ def minimise_quadratic(H: Array, gradient: Array, at: Array, l1: Array, tol: flo
     from grayzone.numerics.jit_descent import descend_gram
 
     a = at.copy()
-    for _ in range(_ROUNDS):
+    for k in range(_ROUNDS):
         slope = gradient + H @ (a - at)
         if descend_gram(H, slope, a, l1, tol, _PASSES) <= tol:
             break
-        for _ in range(_JUMPS):
+        # each jump but the last makes one more coefficient zero
+        for _ in range(_JUMPS if k < _PLAIN else a.size):
             if _jump(H, gradient + H @ (a - at), a, l1):
                 break
     return a

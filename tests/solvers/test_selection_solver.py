@@ -29,7 +29,7 @@ def quadratic(seed, n=30, rank=30):
 @pytest.mark.parametrize("rank", [30, 60])
 def test_quadratics_end_at_their_conditions(seed, rank):
     H, gradient, at, l1 = quadratic(seed, rank=rank)
-    a = minimise_quadratic(H, gradient, at, l1, 1e-9)
+    a = minimise_quadratic(H, gradient, at, l1, 1e-9).a
     slope = gradient + H @ (a - at)
     used = a != 0.0
     np.testing.assert_allclose(slope[used], -(l1 * np.sign(a))[used], atol=1e-7)
@@ -44,7 +44,7 @@ def test_columns_descend_to_the_minimum_of_their_quadratic(ridge):
     wide = np.column_stack([X.toarray(), np.ones(60)])
     bare = np.diag(np.append(np.full(15, ridge), 0.0))
     H, l1 = wide.T @ (weight[:, None] * wide) + bare, np.append(np.full(15, 0.5), 0.0)
-    expected = minimise_quadratic(H, wide.T @ pull + bare @ a, a, l1, 1e-12)
+    expected = minimise_quadratic(H, wide.T @ pull + bare @ a, a, l1, 1e-12).a
     found = a.copy()
     descend_columns(
         X.indices, X.data, X.indptr, weight, pull.copy(), found, True, 0.5, ridge, 1e-16, 5000

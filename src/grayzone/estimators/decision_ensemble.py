@@ -62,6 +62,7 @@ from grayzone.estimators._members import (
 )
 from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._work import able_to, members_of, plan, rows_to_score, size_of
+from grayzone.estimators._wrapper import checked_finite
 from grayzone.numerics.checks import (
     Floats,
     all_or_nothing,
@@ -450,7 +451,8 @@ class DecisionEnsembleClassifier(
         asked = np.sort(np.concatenate([test for _, test in rows.folds]))
         scores = np.zeros((len(answers), rows.n_rows, rows.n_classes))
         for k, answer in enumerate(answers):
-            scores[k, asked] = log_scores(answer.proba[asked])
+            proba = checked_finite(answer.proba[asked], answer.estimator)
+            scores[k, asked] = log_scores(proba)
         calibrations, stack = stacked(scores, rows, asked)
         self.members_ = {answer.name: answer.estimator for answer in answers}
         self.settings_ = {answer.name: dict(answer.setting) for answer in answers}

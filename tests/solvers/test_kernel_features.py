@@ -18,11 +18,13 @@ def assert_factor(L, K):
     assert np.max(np.abs(error)) < 1e-11
 
 
+@pytest.mark.parametrize("definite", [True, False])
 @pytest.mark.parametrize("library", [np, strict])
-def test_rows_of_small_norm_keep_their_digits(library):
+def test_rows_of_small_norm_keep_their_digits(library, definite):
+    # of a matrix that nobody knows to be definite, too, where it shows to be
     K = CUBIC(X, X)
     assert np.ptp(np.log10(np.diagonal(K))) > 11.0
-    L = factor(library.asarray(K), definite=True)
+    L = factor(library.asarray(K), definite=definite)
     assert L.shape[1] == 10  # cubic monomials of three features
     assert_factor(L, K)
 
@@ -52,3 +54,12 @@ def test_rows_of_zeros():
 def test_an_indefinite_matrix_is_an_error(library):
     with pytest.raises(ValueError, match="positive semi-definite"):
         factor(library.asarray([[1.0, 2.0], [2.0, 1.0]]))
+
+
+@pytest.mark.parametrize("library", [np, strict])
+def test_errors_of_the_size_of_the_largest_entry_are_no_reason_to_refuse(library):
+    K = CUBIC(X, X)
+    noise = np.random.default_rng(1).normal(size=K.shape)
+    K += 1e-12 * np.max(K) * (noise + noise.T)  # more than all there is of most rows
+    L = np.asarray(factor(library.asarray(K)))
+    assert np.max(np.abs(L @ L.T - K)) < 1e-10 * np.max(K)

@@ -36,6 +36,22 @@ def test_quadratics_end_at_their_conditions(seed, rank):
     assert np.all(np.abs(slope[~used]) <= l1[~used] + 1e-7)
 
 
+@pytest.mark.parametrize("alike", [False, True])
+@pytest.mark.parametrize("width", [0.3, 3.0])
+def test_quadratics_of_nearly_equal_columns_end_at_their_conditions(width, alike):
+    # passes and a few jumps undid each other's work: 48 jumps, and nowhere near
+    x = np.linspace(0.0, 1.0, 60)
+    K = np.exp(-((x[:, None] - x) ** 2) / width**2)
+    target, l1 = np.sin(9.0 * x), np.full(60, 1e-3)
+    found = minimise_quadratic(K @ K, -K @ target, np.zeros(60), l1, 1e-6, alike=alike)
+    a, slope = found.a, K @ (K @ found.a - target)
+    assert found.alike
+    used = a != 0.0
+    assert 0 < used.sum() < 15
+    np.testing.assert_allclose(slope[used], -1e-3 * np.sign(a[used]), atol=1e-6)
+    assert np.max(np.abs(slope)) <= 1e-3 + 1e-6
+
+
 @pytest.mark.parametrize("ridge", [0.0, 0.7])
 def test_columns_descend_to_the_minimum_of_their_quadratic(ridge):
     rng = np.random.default_rng(0)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -504,7 +505,7 @@ class DecisionEnsembleClassifier(
         share = self.row_weight_[known] / self.row_weight_.sum()
         self.cost_ = float(share @ self.row_costs_[known])
         away = self.row_costs_[known] - self.cost_
-        self.cost_error_ = float(np.sqrt(np.sum((share * away) ** 2)))
+        self.cost_error_ = float(norm(share * away))  # squares of costs may be out of range
         self.member_costs_ = {
             name: float(share @ self._costs_of(proba, given.codes, known, prices)[known])
             for name, proba in self.member_proba_.items()

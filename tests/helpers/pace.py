@@ -126,7 +126,9 @@ HEAVY = {
     """,
     "tests/laws/test_found_by_fuzzing.py": """
         test_a_polynomial_next_to_no_penalty_ends_below_rounding
+        test_an_l1_fit_of_rows_that_are_nearly_alike_converges
         test_exact_choices_are_those_of_all_candidates_at_their_optimum
+        test_exact_selection_counts_blocks_as_what_they_cost
         test_growth_ends_where_the_criterion_is_rounding_of_what_it_was
     """,
     "tests/laws/test_certificates.py": """

@@ -27,6 +27,15 @@ def test_rows_of_small_norm_keep_their_digits(library):
     assert_factor(L, K)
 
 
+@pytest.mark.parametrize("library", [np, strict])
+def test_so_do_those_of_a_matrix_that_only_shows_to_be_definite(library):
+    rows = X * [1e12, 1.0, 1.0] * (np.arange(60) % 2)[:, None] + X * [0.0, 1.0, 1.0]
+    K = rows @ rows.T
+    L = factor(library.asarray(K))
+    assert L.shape[1] == 3
+    assert_factor(L, K)
+
+
 def test_column_by_column():
     L = few_columns(KernelDesign(CUBIC, X), 20)
     assert L.shape[1] == 10
@@ -52,3 +61,12 @@ def test_rows_of_zeros():
 def test_an_indefinite_matrix_is_an_error(library):
     with pytest.raises(ValueError, match="positive semi-definite"):
         factor(library.asarray([[1.0, 2.0], [2.0, 1.0]]))
+
+
+@pytest.mark.parametrize("library", [np, strict])
+def test_errors_of_the_size_of_the_largest_entry_are_no_reason_to_refuse(library):
+    K = CUBIC(X, X)
+    noise = np.random.default_rng(1).normal(size=K.shape)
+    K += 1e-12 * np.max(K) * (noise + noise.T)  # more than all there is of most rows
+    L = np.asarray(factor(library.asarray(K)))
+    assert np.max(np.abs(L @ L.T - K)) < 1e-10 * np.max(K)

@@ -357,3 +357,26 @@ def test_no_certificate_from_multipliers_outside_their_domain(outside):
     multipliers[0] = outside
     found = certify(problem, best.coef, best.scores, multipliers)
     assert found.gap == np.inf
+
+
+class Falling:
+    """A strategy whose objective falls by a thousandth each step, and is never certified."""
+
+    patience = 25
+
+    def __init__(self, first):
+        self.first = first
+
+    def init(self, problem, start):
+        return replace(Primal().init(problem, start), settled=False, value=self.first)
+
+    def step(self, problem, state, tol):
+        return replace(state, value=0.999 * state.value)
+
+
+@pytest.mark.parametrize(("first", "status"), [(1e-30, "STALLED"), (1.0, "MAX_ITER")])
+def test_what_is_nothing_already_need_not_become_less(first, status):
+    # fits that start from the end of others, of kernel values of 1e40, went on for minutes
+    solution = solve(two_classes()[1], Falling(first), tol=1e-6, max_iter=200)
+    assert solution.status is Status[status]
+    assert (solution.n_iter < 40) == (status == "STALLED")

@@ -59,6 +59,18 @@ def test_parquet_stays_as_it_is():
     pd.testing.assert_frame_equal(pd.read_parquet("d.parquet"), table, check_dtype=False)
 
 
+def test_values_that_parquet_has_no_type_for_are_text():
+    # kept columns of a table were written whatever they were, and the writer's error was foreign
+    large = pd.Series([10**30, None, -1], dtype=object)
+    table = pd.DataFrame({"large": large, "mixed": pd.Series([1, "a", None], dtype=object)})
+    table["b"] = [1.5, 2.5, 3.5]
+    write_table(table, Path("d.parquet"))
+    found = pd.read_parquet("d.parquet")
+    assert found["large"].fillna("").tolist() == [str(10**30), "", "-1"]
+    assert found["mixed"].fillna("").tolist() == ["1", "a", ""]
+    assert found["b"].tolist() == [1.5, 2.5, 3.5]
+
+
 def test_gaps_categories_and_dates_are_written_as_before():
     table = pd.DataFrame(
         {

@@ -19,6 +19,7 @@ from grayzone.decision import action_costs, bayes_decision, cost_matrices, row_t
 from grayzone.decision.costs import has_threshold, threshold_of
 from grayzone.estimators._base import rows_of
 from grayzone.estimators._members import Rows
+from grayzone.estimators._wrapper import checked_finite
 from grayzone.estimators.table_features import ScaledFeatures, TableColumns, is_table
 from grayzone.numerics.checks import Floats, as_numpy
 from grayzone.solvers.stack import Stack, calibrate, fit_stack, log_scores
@@ -89,7 +90,9 @@ class StackedMembers:
     def _scores(self, X: Array) -> Floats:
         """Calibrated scores (M, n, K) of the members; those that take the same features share."""
         shared: dict[Any, Array] = {(): X}
-        answers = np.stack([log_scores(said(m, shared)) for m in self.members_.values()])
+        answers = np.stack(
+            [log_scores(checked_finite(said(m, shared), m)) for m in self.members_.values()]
+        )
         calibrations = [
             Stack(slope[None], shift, 0.0, 0.0)
             for slope, shift in zip(self._slopes, self._shifts, strict=True)

@@ -135,11 +135,11 @@ class DecidingWrapper(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEs
             The scores.
         """
         scores = self._respond("decision_function", X, caller="decision_function")
-        return checked_finite(scores, self, "scores")
+        return checked_finite(scores, self.estimator_, "scores")
 
     def _proba(self, X: Any, *, caller: str) -> Any:
         """Return class probabilities where decisions are made."""
-        return checked_finite(self._respond("predict_proba", X, caller=caller), self)
+        return checked_finite(self._respond("predict_proba", X, caller=caller), self.estimator_)
 
     def _log_proba(self, X: Any) -> Any:
         return self._respond("predict_log_proba", X, caller="predict_log_proba")
@@ -207,12 +207,12 @@ class DecidingWrapper(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return tags
 
 
-def checked_finite(said: Any, wrapper: Any, what: str = "probabilities") -> Any:
-    """Check that what a wrapped classifier says are numbers."""
+def checked_finite(said: Any, model: Any, what: str = "probabilities") -> Any:
+    """Check that what a classifier of somebody else's says are numbers."""
     xp = array_namespace(said)
     if not bool(xp.all(xp.isfinite(said))):
         raise ValueError(
-            f"{type(wrapper.estimator_).__name__} gives {what} that are not finite for these rows; "
+            f"{type(model).__name__} gives {what} that are not finite for these rows; "
             "are their values far beyond those of the fit?"
         )
     return said

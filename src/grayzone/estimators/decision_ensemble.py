@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -62,6 +63,7 @@ from grayzone.estimators._members import (
 )
 from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._work import able_to, members_of, plan, rows_to_score, size_of
+from grayzone.estimators._wrapper import checked_finite
 from grayzone.numerics.checks import (
     Floats,
     all_or_nothing,
@@ -450,7 +452,8 @@ class DecisionEnsembleClassifier(
         asked = np.sort(np.concatenate([test for _, test in rows.folds]))
         scores = np.zeros((len(answers), rows.n_rows, rows.n_classes))
         for k, answer in enumerate(answers):
-            scores[k, asked] = log_scores(answer.proba[asked])
+            proba = checked_finite(answer.proba[asked], answer.estimator)
+            scores[k, asked] = log_scores(proba)
         calibrations, stack = stacked(scores, rows, asked)
         self.members_ = {answer.name: answer.estimator for answer in answers}
         self.settings_ = {answer.name: dict(answer.setting) for answer in answers}
@@ -502,7 +505,7 @@ class DecisionEnsembleClassifier(
         share = self.row_weight_[known] / self.row_weight_.sum()
         self.cost_ = float(share @ self.row_costs_[known])
         away = self.row_costs_[known] - self.cost_
-        self.cost_error_ = float(np.sqrt(np.sum((share * away) ** 2)))
+        self.cost_error_ = float(norm(share * away))  # squares of costs may be out of range
         self.member_costs_ = {
             name: float(share @ self._costs_of(proba, given.codes, known, prices)[known])
             for name, proba in self.member_proba_.items()

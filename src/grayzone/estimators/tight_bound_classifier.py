@@ -228,7 +228,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         refuse_blocks(self, X, "Predict for one block after the other.")
         refuse_elsewhere(self, X, _INSTEAD)
         validate_data(self, X, reset=False, **_ACCEPTED)
-        return checked_finite(self.estimator_.predict_proba(X), self)
+        return checked_finite(self.estimator_.predict_proba(X), self.estimator_)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Decide for the most probable class.

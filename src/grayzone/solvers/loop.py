@@ -18,6 +18,8 @@ Array = Any
 _PATIENCE, _SMALLER_GAP, _SMALLER_VALUE = 50, 0.9, 0.99
 # Relative gap at which nothing is left to gain.
 _ROUNDING = 1e-15
+# Loss of a row that leaves nothing to gain either.
+_NOTHING = 1e-25
 # Relative gap up to which an end above the tolerance may be silent.
 MOST_SILENT = 1e-3
 
@@ -238,8 +240,8 @@ class Solver(Protocol):
 class _Progress:
     """Steps since the objective, or the gap, has last become smaller by something that counts."""
 
-    def __init__(self, patience: int) -> None:
-        self._patience, self._since = patience, 0
+    def __init__(self, patience: int, nothing: float) -> None:
+        self._patience, self._since, self._nothing = patience, 0, nothing
         self._first = self._value = self._gap = inf
 
     def ended(self, value: float) -> bool:
@@ -248,7 +250,8 @@ class _Progress:
         if self._first == inf:
             self._first = value
         # what is less than rounding of where it began is nothing already
-        if value < _SMALLER_VALUE * self._value and not self._value < _ROUNDING * self._first:
+        nothing = max(self._nothing, _ROUNDING * self._first)
+        if value < _SMALLER_VALUE * self._value and not self._value < nothing:
             self._value, self._since = value, 0
         return self._since > self._patience
 
@@ -320,7 +323,7 @@ def solve(
     state = solver.init(problem, start)
     best: Certified | None = None
     status, iteration = Status.MAX_ITER, 0
-    progress = _Progress(getattr(solver, "patience", _PATIENCE))
+    progress = _Progress(getattr(solver, "patience", _PATIENCE), _NOTHING * problem.mass)
     for iteration in range(1, max_iter + 1):
         try:
             state = solver.step(problem, state, tol)

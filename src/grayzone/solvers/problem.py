@@ -71,6 +71,11 @@ class Problem:
         """Scores per row."""
         return self.margins.n_outputs
 
+    @property
+    def mass(self) -> float:
+        """Weight of all rows."""
+        return float(array_namespace(self.weight).sum(self.weight))
+
     def take(self, rows: Array, penalty: float | None = None) -> Problem:
         """Return the problem on these rows.
 

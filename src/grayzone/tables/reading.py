@@ -138,12 +138,14 @@ def write_table(table: Table, path: Path, raw: bool = False) -> None:
     """Write a table as CSV, TSV (also .gz) or Parquet, whole or not at all.
 
     Cells and names that a spreadsheet would run are text to it, by an apostrophe, unless they are
-    asked for as they are (``raw``).
+    asked for as they are (``raw``). Columns of values that Parquet has no type for, as integers of
+    more than 64 bits, are text there.
     """
     check_writable(path)
     name = path.name.lower()
     if name.endswith(_WRITTEN_BINARY):
-        whole_file(path, lambda part: table.to_parquet(part, index=False))
+        typed = _with_types(table)
+        whole_file(path, lambda part: typed.to_parquet(part, index=False))
         return
     text = table if raw else _harmless(table)
     options = {
@@ -153,6 +155,25 @@ def write_table(table: Table, path: Path, raw: bool = False) -> None:
         "quoting": csv.QUOTE_NONNUMERIC if _has_return(text) else csv.QUOTE_MINIMAL,
     }
     whole_file(path, lambda part: text.to_csv(part, index=False, **options))
+
+
+def _with_types(table: Table) -> Table:
+    """Make text of columns whose values have no type of their own in Parquet."""
+    columns = [table.iloc[:, k] for k in range(table.shape[1])]  # a name may be there twice
+    typed = [column if _has_type(column) else column.map(str, "ignore") for column in columns]
+    return pd.concat(typed, axis=1)
+
+
+def _has_type(column: Any) -> bool:
+    import pyarrow as pa
+
+    if not pd.api.types.is_object_dtype(column):
+        return True
+    try:
+        pa.array(column, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return False
+    return True
 
 
 def _harmless(table: Table) -> Table:

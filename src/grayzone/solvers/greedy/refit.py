@@ -23,7 +23,7 @@ from grayzone.solvers.greedy.criterion import (
 from grayzone.solvers.greedy.span import Spanned
 from grayzone.solvers.loop import MOST_SILENT
 from grayzone.solvers.problem import Problem
-from grayzone.sources.labelled import Rows
+from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 
 Array = Any
@@ -36,8 +36,8 @@ _PATIENCE = 3  # steps in a row that gain less than the accuracy, whatever they 
 # Factor by which a step's promise has to shrink before duality is asked again if it is hopeless.
 _CLOSER = 0.1
 # Floating-point operations of the time that a reading of few rows takes; and such times that one
-# takes of arrays of other libraries than NumPy.
-_SMALL, _ELSEWHERE = 5e5, 6.0
+# takes of arrays of other libraries than NumPy, and of blocks, whose columns are computed again.
+_SMALL, _ELSEWHERE, _IN_BLOCKS = 5e5, 6.0, 10.0
 _LEAST_BEND = 1e-6
 
 
@@ -56,11 +56,12 @@ class Effort:
         """Whether there was enough of it."""
         return self.spent >= self.most
 
-    def add(self, n_rows: int, coef: Array, times: float = 1.0) -> None:
+    def add(self, labelled: Labelled, coef: Array, times: float = 1.0) -> None:
         """Count readings of rows that give second derivatives in these coefficients."""
         Q, p = coef.shape
-        products = n_rows * p * p * Q * (Q + 1) + (Q * p) ** 3 / 3.0
+        products = labelled.n_rows * p * p * Q * (Q + 1) + (Q * p) ** 3 / 3.0
         slower = 1.0 if is_numpy_array(coef) else _ELSEWHERE
+        slower = slower if labelled.held is not None else _IN_BLOCKS
         self.spent += times * (slower + products / _SMALL)
 
 
@@ -257,7 +258,7 @@ class Reading:
 
     def count(self, times: float = 1.0) -> None:
         """Count work that takes as long as so many readings."""
-        self._effort.add(self.spanned.labelled.n_rows, self._like, times)
+        self._effort.add(self.spanned.labelled, self._like, times)
 
     def __call__(self, point: Point) -> Fitted:
         """Read the criterion and its derivatives at a point."""

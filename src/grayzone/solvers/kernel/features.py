@@ -38,29 +38,49 @@ FEW_COLUMNS = 128  # rank up to which columns are made one by one
 def factor(K: Array, eps: float = _EPS, definite: bool = False) -> Array:
     """Return L with LL' = K and as many columns as K has rank, of any array library.
 
-    ``eps`` is the relative precision of the entries. Of kernels that are known to be ``definite``
-    each row has its own scale; of others, whose errors nobody knows, all have that of the largest,
-    and it is an error if they are indefinite.
+    ``eps`` is the relative precision of the entries. Each row has its own scale; of kernels that
+    are not known to be ``definite`` only where the factor then has every entry at its own scale,
+    too. Of others nobody knows the errors: all rows have the scale of the largest, and it is an
+    error if they are indefinite.
     """
-    xp, n = array_namespace(K), K.shape[0]
+    xp = array_namespace(K)
     diagonal = xp.linalg.diagonal(K)
     scale = float(xp.max(diagonal))
     if not scale > 0.0:
         if bool(xp.any(K != 0.0)):
             raise indefinite("its diagonal has no positive value")
         return xp.zeros_like(K[:, :1])
-    own = diagonal if definite else 0.0 * diagonal
-    norms = xp.sqrt(xp.where(own > 0.0, own, scale))
+    norms = xp.sqrt(xp.where(diagonal > 0.0, diagonal, scale))
+    # no entry of a definite matrix is larger than the product of its rows' norms
+    bound = (1.0 + _RESIDUAL) * norms[:, None] * norms[None, :]
+    if definite or bool(xp.all(xp.abs(K) <= bound)):
+        L = _factor_of_unit(K, norms, eps)
+        if definite or _left(K, L, norms, eps) is None:
+            return L
+    norms = xp.sqrt(xp.full_like(diagonal, scale))
+    L = _factor_of_unit(K, norms, eps)
+    worst = _left(K, L, norms, eps)
+    if worst is not None:
+        rank = L.shape[1]
+        raise indefinite(f"an entry is {worst * scale:.2e} off the nearest matrix of rank {rank}")
+    return L
+
+
+def _factor_of_unit(K: Array, norms: Array, eps: float) -> Array:
+    """Return the factor of K, with rows of these norms."""
     unit = K / norms[:, None] / norms[None, :]
     pivoted = pivoted_factor if is_numpy_array(K) else pivoted_columns
-    L, _ = pivoted(unit, eps * n)
-    L = norms[:, None] * L
-    rank = L.shape[1]
-    if rank < n and not definite:
-        worst = float(xp.max(xp.abs(K - L @ L.T)))
-        if worst > max(_RESIDUAL, 1e3 * n * eps) * scale:
-            raise indefinite(f"an entry is {worst:.2e} off the nearest matrix of rank {rank}")
-    return L
+    L, _ = pivoted(unit, eps * K.shape[0])
+    return norms[:, None] * L
+
+
+def _left(K: Array, L: Array, norms: Array, eps: float) -> float | None:
+    """Return the most that a factor leaves of an entry, in norms of rows; None if that is fine."""
+    xp, n = array_namespace(K), K.shape[0]
+    if L.shape[1] == n:
+        return None
+    worst = float(xp.max(xp.abs(K - L @ L.T) / norms[:, None] / norms[None, :]))
+    return None if worst <= max(_RESIDUAL, 1e3 * n * eps) else worst
 
 
 def few_columns(design: KernelDesign, most: int) -> Array | None:

@@ -48,6 +48,7 @@ class Point(NamedTuple):
     loss: Any  # TruncatedLogistic or Hinged
     multipliers: Array  # of the margins at these scores
     stalled: bool = False
+    alike: bool = False  # whether columns have shown to be nearly the same
 
 
 class _Direction(NamedTuple):
@@ -55,6 +56,7 @@ class _Direction(NamedTuple):
     intercept: Array
     scores: Array
     promised: float  # decrease of the model, negative
+    alike: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class Restricted:
         slopes = at.slopes + t * d.slopes
         # the multipliers that belong to the new point, for which the model's are a good guess
         slope = at.loss.slopes(self.margins.margin(scores))[0]
-        after = Point(slopes, intercept, scores, at.loss, slope, t == 0.0)
+        after = Point(slopes, intercept, scores, at.loss, slope, t == 0.0, d.alike)
         return after, -d.promised
 
     def _along(self, at: Point, slope: Array, bend: Array) -> tuple[_Direction, float, float]:
@@ -188,7 +190,9 @@ class Restricted:
         l1 = np.tile(np.append(np.full(m, whole.l1), np.zeros(free)), q)
         coef = np.concatenate([at.slopes, at.intercept[:, None][:, :free]], axis=1)
         tol = _LEFT * _worst(gradient.ravel(), coef.ravel(), l1)
-        found = minimise_quadratic(H, gradient.ravel(), coef.ravel(), l1, tol)
+        found, alike = minimise_quadratic(
+            H, gradient.ravel(), coef.ravel(), l1, tol, alike=at.alike
+        )
         found = found.reshape(coef.shape)
         change = found - coef
         moved = part.design.scores(change)
@@ -196,7 +200,7 @@ class Restricted:
         intercept = change[:, m] if free else np.zeros(q)
         grown = float(np.abs(found[:, :m]).sum() - np.abs(at.slopes).sum())
         promised = float(np.sum(gradient * change)) + whole.l1 * grown
-        return _Direction(slopes, intercept, moved, min(promised, 0.0))
+        return _Direction(slopes, intercept, moved, min(promised, 0.0), alike)
 
     def _second_order(self, scores: Array, bend: Array, slope: Array) -> tuple[Array, Array]:
         part = self.part

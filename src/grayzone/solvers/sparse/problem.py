@@ -67,6 +67,11 @@ class SparseProblem:
         return self.problem.penalty
 
     @property
+    def mass(self) -> float:
+        """Weight of all rows."""
+        return self.problem.mass
+
+    @property
     def fit_intercept(self) -> bool:
         """Whether there is an intercept."""
         return self.problem.design.fit_intercept

@@ -96,6 +96,11 @@ class StreamedProblem:
         return self.spec.penalty
 
     @property
+    def mass(self) -> float:
+        """Weight of all rows."""
+        return float(self.labelled.mass.sum())
+
+    @property
     def most(self) -> int:
         """Rows that may be brought together at a time."""
         if self.spec.features is not None:
@@ -289,7 +294,7 @@ class Streamed:
         idle = state.idle + 1 if after.decrease <= 1e-13 * after.value else 0
         exact = after.step is not None and problem.sample is None
         worth = after.decrease <= _WORTH_CERTIFYING * tol * after.value
-        nothing = after.value <= _NOTHING * float(problem.labelled.mass.sum())
+        nothing = after.value <= _NOTHING * problem.mass
         stalled = idle > _PATIENCE or nothing
         return replace(after, idle=idle, exact=exact, settled=exact or worth, stalled=stalled)
 

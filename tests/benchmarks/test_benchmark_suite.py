@@ -174,6 +174,17 @@ def bench(tmp_path, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
+def results_of_the_project_stay(tmp_path, monkeypatch):
+    """Let commands write their results elsewhere."""
+
+    def write(collected, folder, readme):
+        results.write_results(collected, folder, tmp_path / "written by a command")
+
+    monkeypatch.setattr("benchmarks.__main__.write_results", write)
+    monkeypatch.setattr("benchmarks.__main__.EARLIER", tmp_path / "absent.json")
+
+
+@pytest.fixture(autouse=True)
 def shown(monkeypatch):
     """What this test shows, and nothing that others have shown."""
     fresh = report.Report()
@@ -424,8 +435,8 @@ def test_relative_folders_are_those_of_the_caller(bench, tmp_path, monkeypatch):
 
 DRIVER = """
 import sys
+import benchmarks.__main__ as command
 from benchmarks import suite
-from benchmarks.__main__ import main
 from benchmarks.suite import Entry
 
 def entry(name, kind, *full):
@@ -438,7 +449,8 @@ suite.ENTRIES = (
     entry("race", "peers"),
 )
 suite.POLL_SECONDS = 0.02
-sys.exit(main(["papers", "--jobs", "2", "--folder", sys.argv[1]]))
+command.write_results = lambda *given, **named: None
+sys.exit(command.main(["papers", "--jobs", "2", "--folder", sys.argv[1]]))
 """
 
 

@@ -345,7 +345,9 @@ def test_starts_save_iterations():
     search = TruncatedLogisticRegressionCV(Cs=np.logspace(-2, 4, 7), zones=[1.0], cv=[fold])
     search.set_params(refit=False).fit(X, y)
     plain = [plain_of(search, C, 1.0).fit(X[fold[0]], y[fold[0]]).n_iter_ for C in search.Cs_]
-    assert search.n_iters_path_.sum() < sum(plain)
+    # steps that read rows twice, and need hardly a Hessian each, in place of Newton's
+    assert search.n_iters_path_.sum() < 2 * sum(plain)
+    assert search.n_iters_path_[1:].max() <= 6
 
 
 def test_a_start_that_leads_nowhere_is_given_up(monkeypatch):

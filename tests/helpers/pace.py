@@ -144,10 +144,6 @@ HEAVY = {
     "tests/estimators/test_undecided_zone.py": """
         test_undecided_rows_count_as_errors_in_the_score_and_by_their_cost_in_a_search
     """,
-    "tests/estimators/test_left_out.py": """
-        test_powers_are_nearly_those_of_refitted_rows
-        test_rows_move_nearly_as_if_they_had_not_been_there
-    """,
     "tests/estimators/test_tails.py": """
         test_more_classes_have_a_slope_each_and_decide_as_before
     """,

@@ -28,7 +28,6 @@ class Tailed:
     """A classifier with the parameter ``tails``, once it has a zone; before its base classes."""
 
     tails: str
-    loss: str
     _caps: Any
     _action_costs: Any
     zone_: Any
@@ -57,9 +56,7 @@ class Tailed:
             return np.ones(len(caps)), np.zeros(len(caps))
         ends = np.where(decided & alone, ends, np.inf)
         scores = None if labelled.held is None else solution.scores
-        # a ramp gives rows up, which have no part in its fit either
-        convex = self.loss == "truncated"
-        return tail_shapes(labelled, spec, solution.coef, ends, scores, alone=convex)
+        return tail_shapes(labelled, spec, solution.coef, ends, scores)
 
     def _beyond(self, scores: Array) -> Array:
         """Scores with the slopes and bends that they have beyond the zone."""

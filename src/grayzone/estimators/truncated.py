@@ -118,9 +118,8 @@ class TruncatedLogisticRegression(
         beside strings.
     tails : {"calibrated", "as-fitted"}, default="calibrated"
         Log-odds beyond the zone. "calibrated" lets odds grow, on each side (for each of K > 2
-        classes), as a power of the distance, by maximum likelihood on the training rows beyond it,
-        of two classes at scores that they would have had without a part in the fit; they
-        stay continuous and monotone, the same inside the zone, and decisions do not change.
+        classes), as a power of the distance, by maximum likelihood on the training rows beyond it;
+        they stay continuous and monotone, the same inside the zone, and decisions do not change.
         "as-fitted" leaves them as they are, which is too close to the zone. A side where decisions
         are made outside the zone (one that was given), and a class whose cap is below 1/2, stay
         as fitted.

@@ -231,7 +231,8 @@ def _minimise_mapped(labelled: Labelled, spec: TruncatedSpec, **options: Any) ->
     """Minimise over linear functions, smooth ones of features of centres by conjugate gradients."""
     problem = None if labelled.held is None else spec.problem(labelled.held)
     if problem is not None and suits_conjugate(problem):
-        return solve(problem, Conjugate(), **options)
+        polish = _POLISH if is_small(problem) else 0
+        return solve(problem, Conjugate(), polish=polish, **options)
     return minimise_streamed(labelled, spec, **options)
 
 

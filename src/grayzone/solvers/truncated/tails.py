@@ -14,11 +14,11 @@ from there on, b = 100: odds grow as a power a of the distance. The power of eac
 
 with a minus for rows of the class and a plus for others: a convex problem in one number. Where no
 row beyond is of another class, the last term keeps it finite: a row that is, at the (weighted) mean
-:math:`\bar x`. It weighs a twenty-fifth of the penalty, :math:`\kappa = \|f\|^2 / 50 C` where
+:math:`\bar x`. It weighs a tenth of the penalty, :math:`\kappa = \|f\|^2 / 20 C` where
 that is a squared norm, so that neither the unit of weights nor writing them as repeated rows makes
-a difference, and it does not count where rows are many. Training rows are told apart too well: of
-two classes scores are those that rows would have had without a part in the fit
-(:mod:`grayzone.solvers.truncated.left_out`).
+a difference, and it does not count where rows are many. Training rows are told apart too well,
+which it makes up for in part. (Scores that rows would have had without a part in the fit are
+better, but what one row is depends on how weights are written.)
 
 One reading finds what is needed, wherever the rows are: values of x are few enough.
 """
@@ -37,7 +37,6 @@ from grayzone.numerics.checks import Floats, as_numpy
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.spread import spread
 from grayzone.numerics.tails import excess
-from grayzone.solvers.truncated.left_out import LeftOut, left_out
 from grayzone.solvers.truncated.spec import TruncatedSpec
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
@@ -54,7 +53,9 @@ _CERTAIN = 20.0
 # Logarithms at which losses are known; what is further away is taken for the last.
 _NODES = np.linspace(0.0, 14.0, 281)
 # Share of ||f||^2 / C that a row of another class weighs.
-_DOUBT = 0.02
+_DOUBT = 0.05
+# Mean x of all rows up to which none is beyond: those at the end are there but for rounding.
+_TRACE = 1e-4
 _ROUNDS, _ROUNDING = 100, 1e-11
 
 
@@ -69,16 +70,14 @@ class _Beyond:
     coef: Array
     ends: Array
     scores: Array | None
-    left_out: LeftOut | None
 
     def __call__(self, rows: Rows) -> Sums:
         scores, xp = self.scores, array_namespace(rows.weight)
         problem = self.spec.problem(rows)
         if scores is None:
             scores = problem.design.scores(moved(self.coef, rows.weight))
-        free = scores if self.left_out is None else self.left_out(rows, problem, scores)
         far = expm1(_NODES[-1]) / BEND
-        x = xp.log1p(BEND * xp.clip(excess(free, self.ends), max=far))
+        x = xp.log1p(BEND * xp.clip(excess(scores, self.ends), max=far))
         nodes = moved(_NODES, rows.weight)
         masses, wrong = [], []
         for k in range(self.spec.n_classes):
@@ -98,8 +97,6 @@ def tail_shapes(
     coef: Array,
     ends: Floats,
     scores: Array | None = None,
-    *,
-    alone: bool = True,
 ) -> tuple[Floats, Floats]:
     """Return slope and bend of each class beyond its end; 1 and 0 where no row is beyond.
 
@@ -115,8 +112,6 @@ def tail_shapes(
         Log-odds at which the zone ends; infinite where a class is to stay as fitted.
     scores : array of shape (n, Q), optional
         Scores of rows that are held, where they are known.
-    alone : bool
-        Whether scores are those that rows have without a part in the fit.
 
     Returns
     -------
@@ -126,8 +121,7 @@ def tail_shapes(
     slopes, bends = np.ones(len(ends)), np.zeros(len(ends))
     if not np.any(np.isfinite(ends)):
         return slopes, bends
-    moving = left_out(labelled, spec, coef, scores) if alone else None
-    sums = labelled.reduce(_Beyond(spec, coef, ends, scores, moving))
+    sums = labelled.reduce(_Beyond(spec, coef, ends, scores))
     square = sums.get("square")
     if square is None:
         square = float(np.sum(as_numpy(coef)[:, : _n_slopes(spec, coef)] ** 2))
@@ -135,8 +129,9 @@ def tail_shapes(
         size = float(np.sum(np.abs(as_numpy(coef)[:, : _n_slopes(spec, coef)])))
         square = 2.0 * spec.l1_ratio * size + (1.0 - spec.l1_ratio) * float(square)
     doubt = _DOUBT * spec.penalty * float(square)
+    trace = _TRACE * float(np.sum(labelled.mass * labelled.factors))
     for k in np.flatnonzero(np.isfinite(ends)):
-        if float(sums["masses"][k] @ _NODES) > 0.0:
+        if float(sums["masses"][k] @ _NODES) > trace:
             power = _power(sums["masses"][k], float(sums["wrong"][k]), float(ends[k]), doubt)
             slopes[k], bends[k] = BEND * power, BEND
     return slopes, bends

@@ -33,7 +33,7 @@ def folds(X, y, k=4, weight=None):
 
 def side_by_side(X, y, weight, fit_intercept=True):
     sign = np.where(y == 1, 1.0, -1.0)
-    return SideBySide(as_design(X, fit_intercept), sign, Logistic(np.zeros(1)), weight)
+    return SideBySide(as_design(X, fit_intercept), sign, weight)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

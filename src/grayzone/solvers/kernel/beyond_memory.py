@@ -57,7 +57,7 @@ class BeyondMemory:
         features = nystrom(design.values, _SEED, rank)
         assert isinstance(problem.margins, SignedMargin)
         y, xp = problem.margins.y, array_namespace(problem.weight)
-        fits = KernelFits(design.values, features, y, design.fit_intercept, 0.0, 1)
+        fits = KernelFits(design.values, features, y, design.fit_intercept)
         penalty = problem.penalty * xp.ones_like(problem.weight[:1])
         point = fits.start(problem.weight[:, None], penalty)
         return self._state(problem, fits, point)

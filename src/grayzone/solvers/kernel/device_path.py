@@ -116,7 +116,7 @@ def fit_path(
     """
     xp, (n, n_folds), n_pen = array_namespace(y), weight.shape, penalties.shape[0]
     order = np.argsort(-penalties, kind="stable")
-    path = KernelFits(values, nystrom(values, seed), y, fit_intercept, tol, max_iter)
+    path = KernelFits(values, nystrom(values, seed), y, fit_intercept)
     step = max(1, min(_AT_ONCE, _COLUMNS // (n * n_folds)))
     found: dict[tuple[int, int], tuple[Array, float, int]] = {}
     last: Fits | None = None
@@ -129,7 +129,7 @@ def fit_path(
         if last is not None:
             kept = last.take(place)
             start = start._replace(coef=kept.coef, intercept=kept.intercept, scores=kept.scores)
-        fits, gaps, n_iter = path.run(start)
+        fits, gaps, n_iter = path.run(start, tol, max_iter)
         for j, (fold, k) in enumerate((f, int(p)) for f in range(n_folds) for p in some):
             found[fold, k] = fits.scores[:, j], gaps[j], n_iter[j]
         last = fits.take(moved(np.arange(1, n_folds + 1) * some.size - 1, y))
@@ -161,25 +161,23 @@ class KernelFits:
         features: Array,
         y: Array,
         fit_intercept: bool,
-        tol: float,
-        max_iter: int,
     ) -> None:
         self.values, self.features, self.y = values, features, y[:, None]
-        self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
+        self.fit_intercept = fit_intercept
         self.xp, self.idle = array_namespace(y), 0
 
-    def run(self, fits: Fits) -> tuple[Fits, Array, Array]:
+    def run(self, fits: Fits, tol: float, max_iter: int) -> tuple[Fits, Array, Array]:
         """Newton steps of all fits, until each is good enough; gives gaps and steps, too."""
         n_fits = fits.penalty.shape[0]
         every, left, worst = fits, np.arange(n_fits), 1.0
         gaps, n_iter = np.full(n_fits, np.inf), np.zeros(n_fits, dtype=int)
-        for _ in range(self.max_iter):
+        for _ in range(max_iter):
             fits = self.step(fits, min(_INNER, worst))
             found = as_numpy(self._gaps(fits))
             better = found < gaps[left]
             gaps[left], n_iter[left] = found, n_iter[left] + 1
             self.idle = 0 if np.any(better) else self.idle + 1
-            done = ~(found > self.tol) | (self.idle > _PATIENCE)
+            done = ~(found > tol) | (self.idle > _PATIENCE)
             worst = max(float(np.max(found)), 1e-12) ** 0.5
             if np.any(done):
                 every = every.with_columns(left, fits)

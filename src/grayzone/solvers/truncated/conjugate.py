@@ -13,7 +13,6 @@ import numpy as np
 
 from grayzone.numerics.centred_design import CentredDesign
 from grayzone.numerics.designs import Design
-from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import State
@@ -62,8 +61,7 @@ def _of_all(coef: Array, k: int, m: int) -> Array:
 def _beside(problem: Problem, design: Design) -> SideBySide:
     """The problem as one column."""
     assert isinstance(problem.margins, SignedMargin)
-    loss = TruncatedLogistic(problem.loss.floor[:, None])
-    return SideBySide(design, problem.margins.y, loss, problem.weight[:, None])
+    return SideBySide(design, problem.margins.y, problem.weight[:, None])
 
 
 class Conjugate:

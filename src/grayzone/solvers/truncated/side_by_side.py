@@ -1,4 +1,4 @@
-r"""Smooth fits to several columns of weights at once, such as folds: one Hessian serves them all.
+r"""Plain logistic fits to several columns of weights, such as folds: one Hessian serves them all.
 
 Folds of one set of rows see most of the same rows, and so their fits differ little, and so do
 Hessians along a path of penalties. One Hessian of the losses, at the mean of the curvatures,
@@ -26,6 +26,7 @@ from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.designs import Design
 from grayzone.numerics.linalg import factorise, with_diagonal
+from grayzone.numerics.losses import Logistic
 from grayzone.numerics.namespace import array_namespace
 
 Array = Any
@@ -86,14 +87,13 @@ class SideBySide:
         What scores are linear in.
     sign : array of shape (n,)
         -1 and 1.
-    loss : TruncatedLogistic or SmoothedLogistic
-        Smooth losses of margins (n, F): their floors broadcast.
     weight : array of shape (n, F)
         Weights of the rows in each fit; zero where it does not see them.
     """
 
-    def __init__(self, design: Design, sign: Array, loss: Any, weight: Array) -> None:
-        self.design, self.sign, self.loss, self.weight = design, sign[:, None], loss, weight
+    def __init__(self, design: Design, sign: Array, weight: Array) -> None:
+        self.design, self.sign, self.weight = design, sign[:, None], weight
+        self.loss = Logistic(weight[:1, :1])  # of margins (n, F): it has no floor
         self.xp, self.free = array_namespace(weight), design.penalised()
         self.n_fits, self.penalty = weight.shape[1], 1.0
         self.point: Point
@@ -117,32 +117,31 @@ class SideBySide:
 
         Each starts from where the last two lead.
         """
-        order = np.argsort(-penalties, kind="stable")
-        before: tuple[float, Array] | None = None
-        last = log(penalties[order[0]]), self.prior()
-        for place in order:
-            penalty = float(penalties[place])
-            coef = last[1]
-            if before is not None and last[0] < before[0]:
-                ahead = min(_EXTRAPOLATED, (last[0] - log(penalty)) / (before[0] - last[0]))
-                coef = coef + ahead * (coef - before[1])
-            found = self.fit(coef, penalty, tol, max_iter, otherwise=last[1])
+        known: list[tuple[float, Point]] = []  # the last two
+        for place in np.argsort(-penalties, kind="stable"):
+            self.penalty = float(penalties[place])
+            coef = self._ahead(known) if known else self.prior()
+            found = self.fit(coef, self.penalty, tol, max_iter)
             yield int(place), found
-            before, last = last, (log(penalty), found.point.coef)
+            known = [*known[-1:], (log(self.penalty), found.point)]
 
-    def fit(
-        self,
-        coef: Array,
-        penalty: float,
-        tol: float,
-        max_iter: int,
-        otherwise: Array | None = None,
-    ) -> Found:
-        """Fit all columns for one penalty, from the better of two starts.
+    def _ahead(self, known: list[tuple[float, Point]]) -> Array:
+        """Coefficients where a path leads, of columns for which that is better than to stay."""
+        xp, (here, last), (there, before) = self.xp, known[-1], known[0]
+        if not here < there:
+            return last.coef
+        share = min(_EXTRAPOLATED, (here - log(self.penalty)) / (there - here))
+        coef = last.coef + share * (last.coef - before.coef)
+        scores = last.scores + share * (last.scores - before.scores)
+        better = self._values(coef, scores) < self._values(last.coef, last.scores)
+        return xp.where(better[:, None], coef, last.coef)
+
+    def fit(self, coef: Array, penalty: float, tol: float, max_iter: int) -> Found:
+        """Fit all columns for one penalty, from these coefficients on.
 
         Columns that have reached their tolerance stay where they are.
         """
-        self.begin(coef, penalty, otherwise)
+        self.begin(coef, penalty)
         gaps, n_iter = np.full(self.n_fits, np.inf), np.zeros(self.n_fits, dtype=int)
         idle = 0
         for _ in range(max_iter):
@@ -155,10 +154,11 @@ class SideBySide:
                 break
         return Found(self.point, gaps, n_iter)
 
-    def begin(self, coef: Array, penalty: float, otherwise: Array | None = None) -> None:
-        """Go to the better of two starts."""
+    def begin(self, coef: Array, penalty: float) -> None:
+        """Go to a start; its gradients come with the Hessian."""
         self.penalty, self._solve = penalty, None
-        self.point = self._started(coef, otherwise)
+        scores = self.design.scores(coef)
+        self.point = Point(coef, scores, coef, self._values(coef, scores))
 
     def advance(self, live: Array, tol: float) -> Array:
         """Take a step of the columns that are live; gives relative gaps, rough where above tol."""
@@ -186,19 +186,6 @@ class SideBySide:
         pull = self.design.gradient(self._residual(scores))
         values = self._values(coef, scores)
         return Point(coef, scores, pull + self.penalty * self.free * coef, values)
-
-    def _started(self, coef: Array, otherwise: Array | None) -> Point:
-        """Take each column's better start; without gradients, which come with the Hessian."""
-        xp = self.xp
-        scores = self.design.scores(coef)
-        values = self._values(coef, scores)
-        if otherwise is not None and otherwise is not coef:
-            other = self.design.scores(otherwise)
-            worse = ~(values <= self._values(otherwise, other))
-            coef = xp.where(worse[:, None], otherwise, coef)
-            scores = xp.where(worse, other, scores)
-            values = xp.where(worse, self._values(coef, scores), values)
-        return Point(coef, scores, coef, values)
 
     def _precondition(self) -> None:
         """Find the gradients, and what solves with a Hessian, a new one if that is due."""

@@ -25,6 +25,7 @@ from fuzz.findings import Case, Finding, Outcome, Report, subject_name
 _ROOT = Path(__file__).resolve().parents[1]
 # Seconds that a process has beyond the limit of a case, which it should keep by itself.
 _PATIENCE = 30.0
+_TOO_LONG = "Timeout ("  # as the traceback of such a case begins
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 # Lines of a fault handler's traceback, the innermost first.
 _OWN_FRAME = re.compile(r'File "[^"]*/(?:src|site-packages)/grayzone/([^"]+)", line \d+,? in (\S+)')
@@ -179,11 +180,14 @@ class Worker:
 
     def _trace(self) -> str:
         self._told.seek(0)
-        return self._told.read()[-6000:]
+        told = self._told.read()
+        # of a case that took too long all threads are told of, from there on
+        long = told.rfind(_TOO_LONG)
+        return told[-6000:] if long < 0 else told[long:][:6000]
 
     def _ended(self, case: Case, trace: str) -> Outcome:
         """Return the outcome of a case that ended its process."""
-        hung = "Timeout (" in trace
+        hung = _TOO_LONG in trace
         kind, code = ("hang" if hung else "crash"), self._process.returncode
         frame = _OWN_FRAME.search(trace) or _ANY_FRAME.search(trace)
         where = "unknown" if frame is None else f"{frame[1]}:{frame[2]}"

@@ -100,6 +100,19 @@ def test_a_side_without_rows_of_another_class_has_a_finite_slope():
     assert np.all(np.diff(model.predict_proba(x)[:, 1]) >= 0)
 
 
+def test_the_least_power_has_a_slope_of_one_and_is_not_as_fitted():
+    # the one row beyond is of another class
+    X = np.array([[1.0, 0.0], [-1, -1], [-1, -1], [3, -1], [2, 0], [2, 1]])
+    given = {"C": 1e6, "class_weight": {0: 3, 1: 1}}
+    model, plain = pair(X, np.array([0, 1, 0, 1, 0, 1]), **given)
+    np.testing.assert_array_equal(model.tail_slopes_, [1.0, 1.0])
+    np.testing.assert_array_equal(model.tail_bends_, [100.0, 0.0])
+    raw = plain.decision_function(X)[-1]
+    assert raw < -1.2
+    beyond = -1.0 - 0.01 * np.log1p(100.0 * (-1.0 - raw))
+    np.testing.assert_allclose(model.decision_function(X)[-1], beyond, rtol=1e-12)
+
+
 def test_no_zone_has_no_tails():
     model = TruncatedLogisticRegression(zone=None).fit(X, y)
     np.testing.assert_array_equal(model.tail_slopes_, [1.0, 1.0])

@@ -25,6 +25,7 @@ from grayzone.numerics.margins import SoftmaxMargin
 from grayzone.numerics.threads import elsewhere, n_workers
 from grayzone.solvers.sparse import working_set
 from grayzone.solvers.sparse.quadratic import minimise_quadratic
+from grayzone.solvers.truncated import decomposed
 from grayzone.sources import from_batches, open_npy
 
 # Warnings are errors here, NumPy's too.
@@ -502,6 +503,18 @@ DRAWN = {
         },
         **{"new rows": "far", "unit": 8.0},
     },
+    "coefficients of import points that are not finite": {
+        "estimator": "ImportVectorMachine",
+        "parameters": {
+            **{"kernel": {"callable": "product"}, "C": 1e6},
+            "zone": {"pair": [0.2, 0.8]},
+        },
+        "rows": {
+            **{"kind": "noise", "n": 40, "d": 2, "classes": 2, "seed": 4758},
+            "weights": "many scales",
+        },
+        **{"carrier": "CSR", "new rows": "huge"},
+    },
 }
 
 
@@ -533,6 +546,30 @@ def test_an_l1_fit_that_crawls_ends_and_says_so(monkeypatch):
     )
     assert examine(case).findings == []  # among the laws: a gap above the tolerance is warned of
     assert 0 < len(steps) < 20
+
+
+def test_newton_steps_that_led_to_no_end_are_few_from_then_on(monkeypatch):
+    # a search that took minutes: fifty steps each time, in a thousand rounds
+    taken, newton = [], decomposed.smooth_newton
+
+    def counted(*given, **options):
+        inner = newton(*given, **options)
+        taken.append((inner.n_iter, inner.converged))
+        return inner
+
+    monkeypatch.setattr(decomposed, "smooth_newton", counted)
+    case = {
+        "estimator": "TruncatedLogisticRegression",
+        "parameters": {
+            **{"kernel": "poly", "gamma": 100.0, "coef0": 1000.0, "degree": 5, "C": 1e10},
+            **{"centres": 5, "zone": None, "max_iter": 30},
+        },
+        "rows": {"kind": "heavy", "n": 20, "d": 2, "classes": 3, "seed": 8082},
+        **{"carrier": "NumPy", "new rows": "far"},
+    }
+    assert examine(case).findings == []
+    assert any(not converged for _, converged in taken)
+    assert sum(n_iter > 4 for n_iter, _ in taken) < 0.5 * len(taken)
 
 
 def test_an_l1_fit_of_rows_that_are_nearly_alike_converges():

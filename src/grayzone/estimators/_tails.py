@@ -11,7 +11,7 @@ from grayzone.decision.zones import floor_of
 from grayzone.estimators._stakes import reach_of
 from grayzone.numerics.checks import Floats, as_numpy
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.tails import stretched
+from grayzone.numerics.tails import differs, stretched
 from grayzone.solvers import Solution, TruncatedSpec
 from grayzone.solvers.truncated.tails import tail_shapes
 from grayzone.sources.labelled import Labelled
@@ -61,6 +61,8 @@ class Tailed:
     def _beyond(self, scores: Array) -> Array:
         """Scores with the slopes and bends that they have beyond the zone."""
         slopes = vars(self).get("tail_slopes_")  # a model on the way to its fit has none
-        if slopes is None or bool(array_namespace(slopes).all(slopes == 1.0)):
+        if slopes is None:
+            return scores
+        if not bool(array_namespace(slopes).any(differs(slopes, self.tail_bends_))):
             return scores
         return stretched(scores, self._tail_ends(), slopes, self.tail_bends_)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from grayzone.numerics.checks import Floats, as_numpy
 from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.tails import differs
 from grayzone.solvers.stack import LEAST
 
 Array = Any
@@ -159,7 +160,7 @@ def function_of(model: Any) -> Function:
 def tails_of(model: Any) -> Tails | None:
     """Return how log-odds go on beyond the zone; None where they are as fitted."""
     slopes = vars(model).get("tail_slopes_")
-    if slopes is None or np.all(as_numpy(slopes) == 1.0):
+    if slopes is None or not np.any(differs(as_numpy(slopes), as_numpy(model.tail_bends_))):
         return None
     return Tails(_doubles(model._tail_ends()), _doubles(slopes), _doubles(model.tail_bends_))
 

@@ -33,6 +33,11 @@ def excess(scores: Array, ends: Array) -> Array:
     return xp.where(leads, xp.clip(scores - rest - ends, min=0.0), 0.0)
 
 
+def differs(slopes: Array, bends: Array) -> Array:
+    """Whether log-odds of each class go on otherwise beyond its end: 1 and 0 change nothing."""
+    return (slopes != 1.0) | (bends > 0.0)
+
+
 def stretched(scores: Array, ends: Array, slopes: Array, bends: Array) -> Array:
     """Scores whose log-odds beyond the ends have these slopes and bends; others are as they were.
 
@@ -72,7 +77,7 @@ def _replaced(scores: Array, ends: Array, slopes: Array, bends: Array, rule: Any
     xp = array_namespace(scores)
     ends, slopes, bends = (moved(a, scores) for a in (ends, slopes, bends))
     distance = excess(scores, ends)
-    other = (distance > 0.0) & ((slopes != 1.0) | (bends > 0.0))
+    other = (distance > 0.0) & differs(slopes, bends)
     odds = xp.where(other, ends + rule(distance, slopes, bends), 0.0)
     if scores.shape[1] == 1:
         here = xp.any(other, axis=1, keepdims=True)

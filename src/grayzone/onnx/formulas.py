@@ -11,6 +11,7 @@ import numpy as np
 
 from grayzone.estimators.anatomy import Bases, Function, Tails
 from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.tails import differs
 from grayzone.onnx.graph import Graph, Tensor, proto_constants, proto_nodes
 from grayzone.onnx.needs import needed
 
@@ -166,7 +167,7 @@ def stretched(scores: Tensor, n_columns: int, tails: Tails) -> Tensor:
             (-1.0, 1.0), tails.ends, tails.slopes, tails.bends, strict=True
         ):
             # a class that is never beyond has an infinite end, of which nothing may be multiplied
-            if np.isfinite(end) and (slope, bend) != (1.0, 0.0):
+            if np.isfinite(end) and differs(slope, bend):
                 beyond = (sign * scores - end).applied("Max", 0.0)
                 new = sign * end + _bent(beyond, sign * slope, bend)
                 out = (beyond > 0.0).where(new, out)
@@ -176,7 +177,7 @@ def stretched(scores: Tensor, n_columns: int, tails: Tails) -> Tensor:
     others = leads.where(-np.inf, scores)
     second = others.max(1)
     rest = second + (others - second).applied("Exp").sum(1).applied("Log")
-    known = (tails.slopes != 1.0) | (tails.bends > 0.0)
+    known = differs(tails.slopes, tails.bends)
     ends = np.where(known & np.isfinite(tails.ends), tails.ends, 1e300)
     beyond = (scores - rest - ends).applied("Max", 0.0)
     return (leads & (beyond > 0.0)).where(

@@ -27,7 +27,9 @@ SpannedTask = Callable[[Rows, Array], Sums]
 def solve_lower(factor: Array, B: Array, *, transposed: bool = False) -> Array:
     """Solve R X = B, or R'X = B, for a lower triangular R."""
     if is_numpy_array(factor):
-        return solve_triangular(factor, B, lower=True, trans="T" if transposed else "N")
+        trans = "T" if transposed else "N"
+        # what is not finite is told apart where a model is complete
+        return solve_triangular(factor, B, lower=True, trans=trans, check_finite=False)
     return array_namespace(factor).linalg.solve(factor.T if transposed else factor, B)
 
 

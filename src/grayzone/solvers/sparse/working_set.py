@@ -21,8 +21,9 @@ Array = Any
 _FEW, _FIRST, _GROWTH = 300, 500, 2
 # Share of the gap that a step leaves, of the tolerance that it goes below, and the least.
 _SHARE, _BELOW, _ROUNDING = 0.05, 0.3, 1e-15
-# Shares of the gap that a step gains, and leaves, where it crawls; and how many such steps are let.
-_GAINED, _LEFT, _CRAWLS = 0.02, 0.95, 12
+# Shares of the gap that a step gains where it crawls and where it hardly moves, and leaves; how
+# many steps may crawl, and for how many of them one counts that hardly moves.
+_GAINED, _HARDLY, _LEFT, _CRAWLS, _COUNTS = 0.15, 0.02, 0.95, 60, 5
 # Share of the columns below which those that are left are copied.
 _WORTH_A_COPY = 0.5
 
@@ -99,8 +100,7 @@ class WorkingSet:
         stalled = few.stalled and places.size == now.columns.n_columns
         gap = found.certificate.gap
         stalled = stalled and gap > 0.5 * before.gap
-        gained = before.primal - found.certificate.primal
-        crawls = state.crawls + 1 if gained < _GAINED * gap and gap > _LEFT * before.gap else 0
+        crawls = _crawls(state, found.certificate)
         stalled = stalled or crawls >= _CRAWLS
         coef = np.zeros_like(state.coef)
         coef[:, now.columns.numbers] = slopes
@@ -108,6 +108,15 @@ class WorkingSet:
             coef[:, -1] = few.intercept
         after = SparseState(now, coef, point, found, stalled, value=found.certificate.primal)
         return _screened(replace(after, crawls=crawls))  # 4
+
+
+def _crawls(state: SparseState, now: certificate.Certificate) -> int:
+    """Steps in a row that got nowhere near the optimum, with the one that led to a certificate."""
+    before = state.found.certificate
+    gained = before.primal - now.primal
+    if gained >= _GAINED * now.gap or now.relative <= _LEFT * before.relative:
+        return 0
+    return state.crawls + (_COUNTS if gained < _HARDLY * now.gap else 1)
 
 
 def _start_of(problem: Problem, n_columns: int) -> Array:

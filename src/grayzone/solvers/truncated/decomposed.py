@@ -49,6 +49,7 @@ _NEAR_SHARE = 0.02  # rows in the first band after a start from a part
 _NEAR_ROWS = 30  # as many where rows are few, or twice the share
 _LIVELY = 0.5  # change of a margin from which a second-order model of the loss is too crude
 _FEW = 0.05  # misjudged rows, as a share of the near ones, that do not pay another solve
+_MANY_STEPS, _FEW_STEPS = 50, 4  # of Newton on near rows; few where many have led to no end
 _STEADY = 0.005  # mean change of margins up to which the last Hessian still serves
 _REACH = 0.2  # half-width of the next band, as a share of how far rows near the kink moved
 _CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
@@ -69,6 +70,7 @@ class _Memory:
     hessian: Array | None = None  # of the last model, where it may serve once more
     idle: int = 0  # steps since the objective last fell by more than rounding
     flat: float = 0.0  # sign of the class that may be pinned as a whole, 0 for none
+    rough: bool = False  # whether Newton's steps on the near rows led to no end
 
 
 class Decomposed:
@@ -169,6 +171,7 @@ class Decomposed:
                 mixed.left,
                 mixed.hessian if kept else None,
                 idle,
+                rough=mixed.rough,
             ),
         )
 
@@ -189,6 +192,7 @@ class _Mixed:
         self.model = Quadratic(H, g + problem.shrinkage(state.coef))
         self.width = max(memory.delta, 1e-8)  # of the kinks where they are made smooth
         self.multipliers: Array | None = None
+        self.rough = False
         self._carried: Array | None = None  # the change that ``scores`` belong to
         self._taken: tuple[Array, Problem] | None = None
 
@@ -330,8 +334,9 @@ class _Mixed:
             self.width = max(self.width, _quantile(np.abs(moved), 0.9))
             rows = replace(rows, loss=SmoothedLogistic(rows.loss, self.width))
         # with kinks this is only where the interior point starts from
-        limit = 4 if kinked else 50
+        limit = _FEW_STEPS if kinked or self.memory.rough else _MANY_STEPS
         inner = smooth_newton(rows, self.model, scores, tol=tol, max_iter=limit)
+        self.rough = not kinked and not inner.converged
         self.change, self.multipliers = inner.change, inner.multipliers
 
     def _join(self, rows: Array) -> None:

@@ -2,9 +2,10 @@
 
 Plain logistic regression with few features: a9a (48,842 × 123, sparse), generated texts (47,000 ×
 100,000) and 50,000 rows of covertype (54 dense features). Everybody has the loosest tolerance of a
-ladder at which its objective is within 1e-6 of the optimum of its own problem: the intercept is
-free, or penalised as LIBLINEAR does by default, or there is none as in celer. Seconds are those of
-the processor, one thread, the best of several interleaved rounds.
+ladder at which its objective is within 1e-6 of the optimum of its own problem, in each of some
+tries: LIBLINEAR goes through columns in an order of chance. The intercept is free, or penalised as
+LIBLINEAR does by default, or there is none as in celer. Seconds are those of the processor, one
+thread, the best of several interleaved rounds; the error is that of the last of them.
 
     python -m benchmarks.peers.sparse_features
 """
@@ -35,6 +36,7 @@ LADDER = tuple(10 ** (-k / 2) for k in range(2, 20))
 # Seconds of a fit up to which a peer is asked for another one: to be timed again, and at a finer
 # tolerance.
 RACED, PATIENCE = 5.0, 30.0
+TRIES = 4  # at a tolerance that is to do
 ZONES = (1.0, 0.25)
 # Ratios of the fastest peer's time to ours that are aimed at.
 WANTED = {"a9a": 1.0, "texts": 1.0, "covertype": 0.7}
@@ -183,10 +185,14 @@ class Referee:
             warnings.simplefilter("ignore")
             rival.fit(rival.prepare(self.X[few], self.y[few]), C=self.C, tol=LADDER[0])  # compiles
             for tol in LADDER:
-                before = time.process_time()
-                fit = rival.fit(given, C=self.C, tol=tol)
-                seconds = time.process_time() - before
-                if self.error(fit, rival.intercept) <= TARGET:
+                for _ in range(TRIES):
+                    before = time.process_time()
+                    fit = rival.fit(given, C=self.C, tol=tol)
+                    seconds = time.process_time() - before
+                    reached = self.error(fit, rival.intercept) <= TARGET
+                    if not reached or seconds > RACED:
+                        break
+                if reached:
                     return tol, Timing((seconds,), fit)
                 if seconds > PATIENCE:
                     return None

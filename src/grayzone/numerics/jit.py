@@ -18,6 +18,7 @@ Array = Any
 # A multiplier above this is at its upper bound 1, which it never reaches: logit(1) is infinite.
 ALMOST_ONE = 1.0 - 1e-12
 _CHUNK = 64  # variables whose scores are reduced together
+_TRACE = 0.03  # share of the accuracy asked for that a difference between equal rows may have
 _NEVER = 1e300
 
 
@@ -73,7 +74,7 @@ def _promise(
     top: float,
     fixed: float,
     twice: float,
-    eps: float,
+    trace: float,
     start: int,
     stop: int,
 ) -> float:
@@ -81,7 +82,7 @@ def _promise(
     best = 0.0
     for k in range(start, stop):
         d = top - pull[k] - low[k]
-        d = d if d > eps else 0.0
+        d = d if d > trace else 0.0
         best = max(best, d * d / (fixed + base[k] - twice * K[i, k]))
     return best
 
@@ -106,25 +107,25 @@ def _first_of_pair(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _second_of_pair(
-    pull: Array, K: Array, i: int, base: Array, low: Array, top: float, C: float, eps: float
+    pull: Array, K: Array, i: int, base: Array, low: Array, top: float, C: float, trace: float
 ) -> int:
     """Return the partner of row i that promises the largest decrease; i itself if none does.
 
     Rows that are as good as equal have no curvature between them, so that a difference of rounding
-    would promise more than any other partner: one of no more than ``eps`` promises nothing.
+    would promise more than any other partner: one of no more than ``trace`` promises nothing.
     """
     n = pull.shape[0]
     best, chunk = 0.0, 0
     for start in range(0, n, _CHUNK):
         value = _promise(
-            pull, K, i, base, low, top, base[i], 2.0 * C, eps, start, min(n, start + _CHUNK)
+            pull, K, i, base, low, top, base[i], 2.0 * C, trace, start, min(n, start + _CHUNK)
         )
         if value > best:
             best, chunk = value, start
     second, best = i, -1.0
     for k in range(chunk, min(n, chunk + _CHUNK)):
         d = top - pull[k] - low[k]
-        d = d if d > eps else 0.0
+        d = d if d > trace else 0.0
         value = d * d / (base[i] + base[k] - 2.0 * C * K[i, k])
         if value > best and k != i:
             second, best = k, value
@@ -238,7 +239,7 @@ def descend_pairs(
         i, top, bottom = _first_of_pair(pull, K, i, j, C * t, up, low)
         if top - bottom <= eps:
             return iteration, flattest
-        j = _second_of_pair(pull, K, i, base, low, top, C, eps)
+        j = _second_of_pair(pull, K, i, base, low, top, C, _TRACE * eps)
         if j == i:
             return iteration, flattest
         eta = C * (K[i, i] + K[j, j] - 2.0 * K[i, j])

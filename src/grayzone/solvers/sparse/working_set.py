@@ -107,6 +107,8 @@ class WorkingSet:
         if now.fit_intercept:
             coef[:, -1] = few.intercept
         after = SparseState(now, coef, point, found, stalled, value=found.certificate.primal)
+        if found.certificate.relative <= tol:
+            return after  # it may well be the last
         return _screened(replace(after, crawls=crawls))  # 4
 
 

@@ -20,6 +20,7 @@ from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.kernels import Kernel
 from grayzone.solvers.kernel import restriction
 from grayzone.solvers.kernel.centres import allotted, centre_map
+from grayzone.solvers.truncated.side_by_side import SideBySide
 from grayzone.sources import from_batches
 
 
@@ -231,6 +232,50 @@ def test_centres_of_classes():
 # ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("of", ["all", "the first"])
+def test_a_design_of_few_features_keeps_values(of):
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(300, 4)), rng.normal(size=(20, 4))
+    features, _ = centre_map(Kernel("rbf", 0.2), Z, np.empty(0))
+    design, k = CentredDesign(X, features, few=True), 20
+    if of == "the first":
+        design, k = design.of_first(12), 12
+    assert design.kept is None
+    assert design.kept_values.shape == (300, k)
+    dense = DenseDesign(features.features(X)[:, :k], True)
+    coef, residual = rng.normal(size=(2, k + 1)), rng.normal(size=(300, 2))
+    np.testing.assert_allclose(design.scores(coef), dense.scores(coef), atol=1e-9)
+    np.testing.assert_allclose(design.gradient(residual), dense.gradient(residual), atol=1e-9)
+    some = rng.permutation(300)[:70]
+    part, weights = design.part(some), rng.random((70, 1))
+    np.testing.assert_allclose(part.kept.X, dense.X[some], atol=1e-12)
+    for ours in (part.gram(weights, residual[some]), design.gram(weights, residual[some], some)):
+        for a, b in zip(ours, dense.gram(weights, residual[some], some), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+@pytest.mark.parametrize("weights", ["alike", "far apart"])
+def test_values_and_hessians_of_a_sample_lead_to_the_same_optimum(weights, monkeypatch):
+    X, y = moons(2000)
+    weight = np.random.default_rng(0).lognormal(0.0, 3.0, 2000) if weights == "far apart" else None
+    settings = {"kernel": "rbf", "gamma": 1.0, "C": 50.0, "zone": None, "tol": 1e-9, "centres": 20}
+    exact = TruncatedLogisticRegression(random_state=0, **settings).fit(X, y, sample_weight=weight)
+    drawn, draw = [], SideBySide._drawn
+    monkeypatch.setattr(
+        SideBySide, "_drawn", lambda *given: drawn.append(draw(*given)) or drawn[-1]
+    )
+    monkeypatch.setattr("grayzone.numerics.centred_design._DEAR", 0.0)
+    monkeypatch.setattr("grayzone.solvers.truncated.side_by_side._DEAR", 0.0)
+    few = TruncatedLogisticRegression(random_state=0, **settings).fit(X, y, sample_weight=weight)
+    assert few.dual_gap_ <= 1e-9
+    np.testing.assert_allclose(few.objective_, exact.objective_, rtol=2e-9)
+    np.testing.assert_allclose(few.predict_proba(X), exact.predict_proba(X), atol=1e-3)
+    (sample,) = drawn  # one for all Hessians
+    assert sample.rows.shape == (20 * 21,)
+    # shares add up to the rows, and what is drawn by curvature to the curvature
+    np.testing.assert_allclose(np.sum(sample.shares), 2000.0, rtol=0.2)
+
+
 @pytest.fixture(params=["double", "single", "nothing"])
 def kept(request):
     """Bytes for 300 rows of 20 features: enough for all, in single precision only, or none."""
@@ -308,9 +353,7 @@ def test_coarse_hessians_lead_to_the_same_optimum(zone, kept, monkeypatch):
 def test_features_are_made_once_a_fold(monkeypatch):
     made = []
     original = CentredDesign._filled
-    monkeypatch.setattr(
-        CentredDesign, "_filled", lambda self, dtype: made.append(1) or original(self, dtype)
-    )
+    monkeypatch.setattr(CentredDesign, "_filled", lambda *given: made.append(1) or original(*given))
     X, y = moons(150)
     search = TruncatedLogisticRegressionCV(
         Cs=[0.1, 1.0, 10.0], zones=(1.0, 2.0), cv=3, kernel="rbf", centres=20, random_state=0

@@ -9,12 +9,14 @@ Scores and gradients do not need the features, only kernel values: :math:`w'\var
 Both are in double precision, always. Gram matrices need the features, and n m^2 multiplications. A
 Newton step may be taken with a Hessian that is a little wrong, so that large ones are summed from
 features in single precision: of both factors of a product the same rounded numbers, so that what
-comes out is positive definite and close to the truth in every direction, small ones included.
+comes out is positive definite and close to the truth in every direction, small ones included. Where
+Hessians are those of few rows, what is kept of all rows are the values: features of many rows
+and centres are as dear as a Gram matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -42,6 +44,14 @@ _WORTH_ROUNDING = 2e9
 # Largest energy of rounding errors of features that are made in single precision, all rows added.
 _NOISE = 1e-6
 _SINGLE = 6e-8
+# Rows times squared centres, and rows a centre, from which values are kept in place of features if
+# these are asked for of few rows.
+_DEAR, _MANY = 1e10, 50
+
+
+def are_dear(n_rows: int, n_centres: int) -> bool:
+    """Whether features of so many rows are not worth their price if few are asked for."""
+    return n_rows >= _MANY * n_centres and n_rows * float(n_centres) ** 2 >= _DEAR
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +121,17 @@ class CentreMap:
 
     def features(self, X: Array) -> Array:
         """Features (n, m) of rows, in double precision."""
-        return self._triangular(self.values(X), self.inverse)
+        return self.features_of(self.values(X))
 
-    def rounded_features(self, X: Array, n_rows: int) -> Array:
+    def features_of(self, values: Array) -> Array:
+        """Features (n, m) of rows with these kernel values."""
+        return self._triangular(values, self.inverse)
+
+    def rounded_features_of(self, values: Array, n_rows: int) -> Array:
         """Features in single precision, good enough for a Gram matrix of so many rows in all.
 
         Where the centres are far enough apart all of the work is in single precision.
         """
-        values = self.values(X)
         xp = array_namespace(values)
         if n_rows * (_SINGLE * self._steepness) ** 2 <= _NOISE:
             return self._triangular(xp.astype(values, xp.float32), self._rounded)
@@ -157,7 +170,11 @@ class CentreMap:
             return total
 
         threads = n * m / WORTH_A_THREAD if here and not callable(self.kernel.name) else 1
-        return xp.matmul(sum(split(n, part, threads=threads)), self.inverse.T)
+        return self.feature_sums(sum(split(n, part, threads=threads)))
+
+    def feature_sums(self, value_sums: Array) -> Array:
+        """Sums (Q, m) of features, for those of kernel values."""
+        return array_namespace(value_sums).matmul(value_sums, self.inverse.T)
 
 
 class CentredDesign(Design):
@@ -175,6 +192,9 @@ class CentredDesign(Design):
         Bytes that features may take.
     coarse : bool
         Whether large Gram matrices may be in single precision.
+    few : bool
+        Whether Gram matrices will be asked for of few rows only, so that features of many are not
+        worth their price: then kernel values are kept instead.
     """
 
     exact_is_dear = True
@@ -187,11 +207,13 @@ class CentredDesign(Design):
         *,
         budget: float = 1e9,
         coarse: bool = True,
+        few: bool = False,
     ) -> None:
         self.X, self.features, self.fit_intercept = X, features, fit_intercept
         self.n_rows, self.n_features = int(X.shape[0]), features.n_centres
         self.n_coef = self.n_features + int(fit_intercept)
         self.budget, self.coarse = budget, coarse
+        self.few = few
         self._last: tuple[Array, Design] | None = None  # rows that were taken, and their design
 
     @property
@@ -220,7 +242,10 @@ class CentredDesign(Design):
         if self.kept is not None:
             return DenseDesign(self.kept.X[:, :k], self.fit_intercept)
         features, own = self.features.first(k), 0.5 * self.budget
-        return CentredDesign(self.X, features, self.fit_intercept, budget=own, coarse=self.coarse)
+        design = CentredDesign(self.X, features, self.fit_intercept, budget=own, coarse=self.coarse)
+        if self.kept_values is not None:
+            design.few, design.kept_values = True, self.kept_values[:, :k]
+        return design
 
     # ------------------------------------------------------------------------------------------
     # Features that are kept
@@ -229,28 +254,39 @@ class CentredDesign(Design):
     @cached_property
     def kept(self) -> DenseDesign | None:
         """The features of all rows in double precision, where there is room for them."""
-        if 8.0 * self.n_rows * self.n_features > self.budget:
+        if self.few or not self.has_room:
             return None
-        return DenseDesign(self._filled("float64"), self.fit_intercept)
+        return DenseDesign(self._filled("float64", self._features), self.fit_intercept)
+
+    @cached_property
+    def kept_values(self) -> Array | None:
+        """The kernel values of all rows, where these are enough and there is room for them."""
+        if not (self.few and self.has_room):
+            return None
+        return self._filled("float64", lambda rows: self.features.values(self._rows(rows)))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there is room for features, or values, in double precision."""
+        return 8.0 * self.n_rows * self.n_features <= self.budget
 
     @cached_property
     def _kept_rounded(self) -> Array | None:
         """The same in single precision, where there is no room for more."""
-        if self.kept is not None or 4.0 * self.n_rows * self.n_features > self.budget:
+        if self.few or self.kept is not None:
             return None
-        return self._filled("float32")
+        if 4.0 * self.n_rows * self.n_features > self.budget:
+            return None
+        return self._filled("float32", self._rounded_features)
 
-    def _filled(self, dtype: str) -> Array:
+    def _filled(self, dtype: str, made: Callable[[slice], Array]) -> Array:
         xp = array_namespace(self.features.inverse)
         shape, place = (self.n_rows, self.n_features), device(self.features.inverse)
         out = xp.empty(shape, dtype=getattr(xp, dtype), device=place)
 
         def fill(start: int, stop: int) -> None:
             for a, b in self.chunks(start, stop):
-                if dtype == "float64":
-                    out[a:b, :] = self.features.features(self.X[a:b, :])
-                else:
-                    out[a:b, :] = self.features.rounded_features(self.X[a:b, :], self.n_rows)
+                out[a:b, :] = made(slice(a, b))
 
         split(self.n_rows, fill, threads=self._threads(self.n_rows))
         return out
@@ -275,25 +311,34 @@ class CentredDesign(Design):
             return self.X[rows]
         return array_namespace(self.X).take(self.X, rows, axis=0)
 
+    def _values(self, rows: Array | slice) -> Array:
+        """Kernel values of some rows."""
+        if self.kept_values is None:
+            return self.features.values(self._rows(rows))
+        return self._of(self.kept_values, rows)
+
+    def _features(self, rows: Array | slice) -> Array:
+        return self.features.features_of(self._values(rows))
+
+    def _rounded_features(self, rows: Array | slice) -> Array:
+        return self.features.rounded_features_of(self._values(rows), self.n_rows)
+
+    def _of(self, kept: Array, rows: Array | slice) -> Array:
+        """Some rows of what is kept."""
+        if isinstance(rows, slice):
+            return kept[rows, :]
+        return kept[rows] if self._here else array_namespace(kept).take(kept, rows, axis=0)
+
     def _some(self, rows: Array | slice) -> Array:
         """Features of some rows, in double precision."""
-        if self.kept is None:
-            return self.features.features(self._rows(rows))
-        X = self.kept.X
-        if isinstance(rows, slice):
-            return X[rows, :]
-        return X[rows] if self._here else array_namespace(X).take(X, rows, axis=0)
+        return self._features(rows) if self.kept is None else self._of(self.kept.X, rows)
 
     def _some_rounded(self, rows: Array | slice) -> Array:
         """The same in single precision, or in double where these are kept."""
-        known = self._kept_rounded
         if self.kept is not None:
             return self._some(rows)
-        if known is None:
-            return self.features.rounded_features(self._rows(rows), self.n_rows)
-        if isinstance(rows, slice):
-            return known[rows, :]
-        return known[rows] if self._here else array_namespace(known).take(known, rows, axis=0)
+        known = self._kept_rounded
+        return self._rounded_features(rows) if known is None else self._of(known, rows)
 
     # ------------------------------------------------------------------------------------------
     # The contract
@@ -303,13 +348,26 @@ class CentredDesign(Design):
         if self.kept is not None:
             return self.kept.scores(coef)
         m = self.n_features
-        out = self.features.scores(self.X, coef[:, :m])
+        if self._by_values is not None:
+            slopes = self.features.expansion(coef[:, :m])
+            out = self._by_values.scores(slopes)
+        else:
+            out = self.features.scores(self.X, coef[:, :m])
         return out + coef[:, m] if self.fit_intercept else out
 
     def gradient(self, residual: Array) -> Array:
         if self.kept is not None:
             return self.kept.gradient(residual)
-        return self._append_sums(self.features.pulled(self.X, residual), residual)
+        if self._by_values is not None:
+            pulled = self.features.feature_sums(self._by_values.gradient(residual))
+        else:
+            pulled = self.features.pulled(self.X, residual)
+        return self._append_sums(pulled, residual)
+
+    @cached_property
+    def _by_values(self) -> DenseDesign | None:
+        """Kept values as a design of their own, without an intercept."""
+        return None if self.kept_values is None else DenseDesign(self.kept_values, False)
 
     def gram(
         self, weights: Array, residual: Array, rows: Array | None = None
@@ -413,6 +471,8 @@ class CentredDesign(Design):
         )
         if self.kept is not None:
             design.kept = DenseDesign(self._some(rows), self.fit_intercept)
+        elif self.kept_values is not None:  # of these few rows the features, made from values
+            design.kept_values = self._of(self.kept_values, rows)
         return design
 
 

@@ -313,7 +313,7 @@ def choose(name: str, problem: Problem, seed: int = 0) -> Solver:
     design, few = problem.design, MAX_FACTORISED
     if isinstance(design, CentredDesign):
         few = _MANY_CENTRES
-        if suits_conjugate(problem) and design.kept is not None:
+        if suits_conjugate(problem) and design.has_room:
             return Conjugate()
     if problem.n_outputs * problem.design.n_coef <= few:
         return Decomposed(seed)

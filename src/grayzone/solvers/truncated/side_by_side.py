@@ -7,8 +7,9 @@ Hessians along a path of penalties. One Hessian of the losses, at the mean of th
           \bar\omega_i = \frac{1}{F} \sum_j w_{ij} h''(u_{ij}),
 
 preconditions conjugate gradients (Polak & Ribière, with exact line searches) of every column. It
-may be a little wrong, as one that is summed in single precision is, or one of the last penalty. A
-step reads the rows twice, for all columns together: scores of the directions, and gradients.
+may be a little wrong, as one that is summed in single precision is, one of the last penalty, or, of
+many rows and coefficients, one of some rows, drawn by their curvature. A step reads the rows twice,
+for all columns together: scores of the directions, and gradients.
 
 The duality gap of each column is that of :mod:`grayzone.solvers.certificate`: where intercepts are
 optimal the slopes of the losses are feasible duals, and only the force on the slopes is left.
@@ -21,6 +22,7 @@ from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
@@ -31,8 +33,12 @@ from grayzone.numerics.namespace import array_namespace
 
 Array = Any
 
-# Steps after which another Hessian is worth its price: its share of coefficients, within limits.
-_RENEWED, _LEAST_RENEWED, _MOST_RENEWED = 500, 5, 15
+# Steps after which another Hessian is worth its price: a share of the coefficients, a larger one
+# in NumPy's memory than on a device, within limits.
+_RENEWED, _RENEWED_HERE, _LEAST_RENEWED, _MOST_RENEWED = 500, 130, 5, 15
+# Rows times squared coefficients from which a Hessian is that of a sample of rows, and how many of
+# them it has for each coefficient: more would hardly make it a better one.
+_DEAR, _EACH = 1e10, 20
 _PATIENCE, _SMALLER = 12, 0.5  # steps of all columns without a gap that is smaller
 _LEVEL = 0.05  # slope at the end of a line search, as a share of that at its start
 _SEARCHES = 20
@@ -78,6 +84,14 @@ class _Way(NamedTuple):
     steepness: Array  # (F,), gradient' M^-1 gradient
 
 
+class _Sample(NamedTuple):
+    """Rows that stand for all in a Hessian, for how many each does, and the design of them."""
+
+    rows: Array
+    shares: Array  # (size, 1)
+    design: Design
+
+
 class SideBySide:
     """Fits to several columns of weights.
 
@@ -98,10 +112,12 @@ class SideBySide:
         self.n_fits, self.penalty = weight.shape[1], 1.0
         self.point: Point
         self._hessian: Array | None = None  # of the losses
+        self._sample: _Sample | None = None
         self._solve: Any = None
         self._way: _Way | None = None
         self._since = 0  # steps with this Hessian
-        self._lasting = min(_MOST_RENEWED, max(_LEAST_RENEWED, design.n_coef // _RENEWED))
+        every = _RENEWED_HERE if is_numpy_array(weight) else _RENEWED
+        self._lasting = min(_MOST_RENEWED, max(_LEAST_RENEWED, design.n_coef // every))
 
     def prior(self) -> Array:
         """No slopes, and intercepts that give back the class priors."""
@@ -194,14 +210,36 @@ class SideBySide:
             bend = self.loss.curvature(-self.sign * point.scores)
             omega = xp.mean(self.weight * bend, axis=1)[:, None]
             self._hessian, self._since = None, 0  # gone before there is another
-            grams, pull = self.design.gram(omega, self._residual(point.scores))
-            self._hessian = grams[0, :, :]
+            self._hessian, pull = self._summed(omega, self._residual(point.scores))
         else:
             pull = self.design.gradient(self._residual(point.scores))
         self.point = point._replace(gradient=pull + self.penalty * self.free * point.coef)
         ridge = self.penalty * self.free
         self._solve = factorise(with_diagonal(self._hessian, ridge), often=True)
         self._way = None
+
+    def _summed(self, omega: Array, residual: Array) -> tuple[Array, Array]:
+        """Hessian of the losses, where it is dear that of a sample of rows; and the exact pull."""
+        n, p = omega.shape[0], self.design.n_coef
+        if self._sample is None and n * float(p) ** 2 >= _DEAR and n >= 2 * _EACH * p:
+            self._sample = self._drawn(omega)
+        if self._sample is None:
+            grams, pull = self.design.gram(omega, residual)
+            return grams[0, :, :], pull
+        few, xp = self._sample, self.xp
+        weights = few.shares * xp.take(omega, few.rows, axis=0)
+        grams, _ = few.design.gram(weights, xp.take(residual, few.rows, axis=0))
+        return grams[0, :, :], self.design.gradient(residual)
+
+    def _drawn(self, omega: Array) -> _Sample:
+        """Draw rows for Hessians, evenly along a sum: half of it curvature, half the rows."""
+        xp, n, size = self.xp, omega.shape[0], _EACH * self.design.n_coef
+        chance = 0.5 / n + 0.5 * omega[:, 0] / xp.sum(omega)
+        along = xp.cumulative_sum(chance)
+        marks = (xp.arange(size, dtype=xp.float64, device=device(omega)) + 0.5) / size
+        rows = xp.clip(xp.searchsorted(along, marks * along[-1]), max=n - 1)
+        shares = 1.0 / (size * xp.take(chance, rows))
+        return _Sample(rows, shares[:, None], self.design.part(rows))
 
     # ------------------------------------------------------------------------------------------
     # Steps

@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.backend import moved
-from grayzone.numerics.centred_design import CentredDesign, CentreMap
+from grayzone.numerics.centred_design import CentredDesign, CentreMap, are_dear
 from grayzone.numerics.designs import Design
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.kernels import Kernel
@@ -218,18 +218,23 @@ class TruncatedSpec:
 
     def _design(self, rows: Rows) -> Design:
         if self.features is not None:
-            known = rows.state("features", self.features, lambda: self._mapped(rows))
+            # conjugate gradients ask for features of few rows, if of any
+            few = not self.has_kinks and self.n_outputs == 1
+            few = few and are_dear(rows.n_rows, self.features.n_centres)
+            name = "features of few" if few else "features"
+            known = rows.state(name, self.features, lambda: self._mapped(rows, few))
             return known.precisely(self.coarse)
         if self.kernel is None:
             return rows.design(self.fit_intercept)
         return rows.state("kernel design", self.kernel, lambda: self._kernel_design(rows))
 
-    def _mapped(self, rows: Rows) -> CentredDesign:
+    def _mapped(self, rows: Rows, few: bool) -> CentredDesign:
         assert self.features is not None
         budget, intercept = self.cache_bytes, self.fit_intercept
         if is_on_gpu(rows.weight):  # of its own memory half of what is free, if that is more
             budget = max(budget, 0.5 * free_memory(rows.weight))
-        return CentredDesign(rows.X, self.features, intercept, budget=budget, coarse=self.coarse)
+        options: dict[str, Any] = {"budget": budget, "coarse": self.coarse, "few": few}
+        return CentredDesign(rows.X, self.features, intercept, **options)
 
     def _kernel_design(self, rows: Rows) -> Design:
         assert self.kernel is not None

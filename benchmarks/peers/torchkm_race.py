@@ -55,8 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--penalties", type=int, default=50)
     parser.add_argument("--centres", type=int, help="default: 2,000, of simulated rows all")
     parser.add_argument("--gamma", type=float, help="default: a usual one, or 1 / features")
-        "--gamma", type=float, help="default: a usual one, or one over the features"
-    )
     parser.add_argument("--only", choices=("ours", "torchkm"))
     options = parser.parse_args(argv)
     X, y, X_test, y_test = PROBLEMS[options.problem](options)

@@ -7,9 +7,9 @@ Hessians along a path of penalties. One Hessian of the losses, at the mean of th
           \bar\omega_i = \frac{1}{F} \sum_j w_{ij} h''(u_{ij}),
 
 preconditions conjugate gradients (Polak & Ribière, with exact line searches) of every column. It
-may be a little wrong, as one that is summed in single precision is, one of the last penalty, or, of
-many rows and coefficients, one of some rows, drawn by their curvature. A step reads the rows twice,
-for all columns together: scores of the directions, and gradients.
+may be a little wrong, as one that is summed in single precision is, one of the last penalty, or, for
+a single column of many rows, one of some of them, drawn by their curvature. A step reads the rows
+twice, for all columns together: scores of the directions, and gradients.
 
 The duality gap of each column is that of :mod:`grayzone.solvers.certificate`: where intercepts are
 optimal the slopes of the losses are feasible duals, and only the force on the slopes is left.
@@ -221,7 +221,8 @@ class SideBySide:
     def _summed(self, omega: Array, residual: Array) -> tuple[Array, Array]:
         """Hessian of the losses, where it is dear that of a sample of rows; and the exact pull."""
         n, p = omega.shape[0], self.design.n_coef
-        if self._sample is None and n * float(p) ** 2 >= _DEAR and n >= 2 * _EACH * p:
+        dear = n * float(p) ** 2 >= _DEAR and n >= 2 * _EACH * p
+        if self._sample is None and dear and self.n_fits == 1:
             self._sample = self._drawn(omega)
         if self._sample is None:
             grams, pull = self.design.gram(omega, residual)

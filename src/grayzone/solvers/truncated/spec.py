@@ -218,15 +218,25 @@ class TruncatedSpec:
 
     def _design(self, rows: Rows) -> Design:
         if self.features is not None:
-            # conjugate gradients ask for features of few rows, if of any
-            few = not self.has_kinks and self.n_outputs == 1
-            few = few and are_dear(rows.n_rows, self.features.n_centres)
+            few = self._asks_for_few(rows)
             name = "features of few" if few else "features"
             known = rows.state(name, self.features, lambda: self._mapped(rows, few))
             return known.precisely(self.coarse)
         if self.kernel is None:
             return rows.design(self.fit_intercept)
         return rows.state("kernel design", self.kernel, lambda: self._kernel_design(rows))
+
+    def _asks_for_few(self, rows: Rows) -> bool:
+        """Whether the one fit to come takes features of few rows, if of any, and there are none.
+
+        Conjugate gradients do. Of many fits every one would pay for a Hessian that is less good.
+        """
+        assert self.features is not None
+        if self.has_kinks or self.n_outputs > 1 or self.several_fits:
+            return False
+        known = None if rows.memory is None else rows.memory.get("features")
+        there = known is not None and known[0] is self.features
+        return not there and are_dear(rows.n_rows, self.features.n_centres)
 
     def _mapped(self, rows: Rows, few: bool) -> CentredDesign:
         assert self.features is not None

@@ -7,9 +7,9 @@ Hessians along a path of penalties. One Hessian of the losses, at the mean of th
           \bar\omega_i = \frac{1}{F} \sum_j w_{ij} h''(u_{ij}),
 
 preconditions conjugate gradients (Polak & Ribière, with exact line searches) of every column. It
-may be a little wrong, as one that is summed in single precision is, one of the last penalty, or, for
-a single column of many rows, one of some of them, drawn by their curvature. A step reads the rows
-twice, for all columns together: scores of the directions, and gradients.
+may be a little wrong, as one that is summed in single precision is, one of the last penalty, or,
+for a single column of many rows, one of some of them, drawn by their curvature. A step reads the
+rows twice, for all columns together: scores of the directions, and gradients.
 
 The duality gap of each column is that of :mod:`grayzone.solvers.certificate`: where intercepts are
 optimal the slopes of the losses are feasible duals, and only the force on the slopes is left.

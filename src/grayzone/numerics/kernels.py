@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import isfinite, log, sqrt
+from math import inf, isfinite, log, sqrt
 from typing import Any, Self
 
 import numpy as np
@@ -190,6 +190,13 @@ class Kernel:
         Differences keep them, at the price of a slower loop.
         """
         return self.name == "rbf" and self.reach > _CLIPPED_FROM[1]
+
+    def by_differences(self) -> Self:
+        """Return the same kernel of dense rows, with distances of few points from them as they are.
+
+        A factor of all rows would take longer to make than these differences.
+        """
+        return replace(self, reach=inf) if self.name == "rbf" else self
 
     def _clipped(self, block: Array) -> Array:
         """Negative distances, none above zero: rounding may lift them where it takes many digits.

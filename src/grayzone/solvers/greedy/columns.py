@@ -12,7 +12,7 @@ from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.kernels import WORTH_A_THREAD, Kernel, dtype_of
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import split
+from grayzone.numerics.threads import long_product, split
 from grayzone.sources.labelled import Rows
 
 Array = Any
@@ -129,6 +129,7 @@ class KernelColumns:
         """
         xp, m = array_namespace(rows.weight), self.n_points
         dtype, place = dtype_of(xp, self.dtype), device(rows.weight)
+        product = long_product if is_numpy_array(rows.weight) else xp.matmul
         tiles, (step, width) = self._tiles(rows), self._shape(is_numpy_array(rows.weight))
 
         def part(start: int, stop: int) -> list[Array]:
@@ -144,10 +145,10 @@ class KernelColumns:
                 for c in range(0, m, width):
                     d = min(m, c + width)
                     tile = tile_of(c, d)
-                    totals[0][:, c:d] += xp.matmul(weights[0], tile)
+                    totals[0][:, c:d] += product(weights[0], tile)
                     if squares is not None:
                         # not in place: a tile may belong to a kernel function of the user
-                        totals[1][:, c:d] += xp.matmul(weights[1], tile * tile)
+                        totals[1][:, c:d] += product(weights[1], tile * tile)
             return totals
 
         parts = [totals for totals in self._split(rows, part) if totals]

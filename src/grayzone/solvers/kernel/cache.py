@@ -66,7 +66,11 @@ class KernelRows:
         out = np.empty((q, q), dtype=self.dtype)
         slots, threads = self._slot[rows], q * q / (WORTH_A_THREAD // 4)
         if not self._cheap and np.all(slots >= 0):
-            split(q, lambda a, b: jit.gather(out, self._rows, slots, rows, a, b), threads=threads)
+
+            def pick(a: int, b: int) -> None:
+                jit.gather(out, self._rows, slots, rows, a, b)
+
+            split(q, pick, threads=threads, compiled=True)
         else:
             right = self._right[rows]
 

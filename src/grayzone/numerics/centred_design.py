@@ -27,7 +27,7 @@ from array_api_compat import device, is_numpy_array, is_torch_array
 from grayzone.numerics.designs import DenseDesign, Design
 from grayzone.numerics.kernels import TILE_COLUMNS, TILE_ROWS, WORTH_A_THREAD, Kernel
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import split
+from grayzone.numerics.threads import PRODUCTS, split
 
 Array = Any
 
@@ -157,7 +157,7 @@ class CentreMap:
             return total
 
         threads = n * m / WORTH_A_THREAD if here and not callable(self.kernel.name) else 1
-        return xp.matmul(sum(split(n, part, threads=threads)), self.inverse.T)
+        return xp.matmul(sum(split(n, part, threads=threads, kind=PRODUCTS)), self.inverse.T)
 
 
 class CentredDesign(Design):
@@ -252,7 +252,7 @@ class CentredDesign(Design):
                 else:
                     out[a:b, :] = self.features.rounded_features(self.X[a:b, :], self.n_rows)
 
-        split(self.n_rows, fill, threads=self._threads(self.n_rows))
+        split(self.n_rows, fill, threads=self._threads(self.n_rows), kind=PRODUCTS)
         return out
 
     def chunks(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -371,7 +371,7 @@ class CentredDesign(Design):
 
         n = root.shape[0]
         with coarse_products(root):
-            total = sum(split(n, part, threads=self._threads(n)))
+            total = sum(split(n, part, threads=self._threads(n), kind=PRODUCTS))
         lower = xp.tril(total)
         return (lower + xp.tril(total, k=-1).T)[None, :, :]
 

@@ -29,7 +29,7 @@ from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import long_product, split
+from grayzone.numerics.threads import COMPILED, PRODUCTS, long_product, split
 
 Array = Any
 
@@ -236,7 +236,7 @@ class DenseDesign(Design):
 
     def _split(self, work: Callable[[int, int], Array]) -> list[Array]:
         # one product a thread, which leaves the interpreter alone
-        return split(self.n_rows, work, threads=self.X.size / _READ_BY_A_THREAD, compiled=True)
+        return split(self.n_rows, work, threads=self.X.size / _READ_BY_A_THREAD, kind=COMPILED)
 
     def gram(
         self, weights: Array, residual: Array, rows: Array | None = None
@@ -258,7 +258,9 @@ class DenseDesign(Design):
             return part(weights, residual, rows, start, stop)
 
         threads = n * p * p * m / _WORTH_A_THREAD if is_numpy_array(self.X) else 1
-        grams, pulls = zip(*split(n, work, threads=threads, compiled=compiled), strict=True)
+        grams, pulls = zip(
+            *split(n, work, threads=threads, kind=COMPILED if compiled else PRODUCTS), strict=True
+        )
         return sum(grams), self._append_sums(sum(pulls), residual)
 
     def _gram_signed(
@@ -424,7 +426,7 @@ class SparseDesign(Design):
             return total
 
         total = sum(
-            split(self.n_rows, part, threads=m * self.X.nnz / _READ_BY_A_THREAD, compiled=True)
+            split(self.n_rows, part, threads=m * self.X.nnz / _READ_BY_A_THREAD, kind=COMPILED)
         )
         return total + np.tril(total, -1).transpose(0, 2, 1)
 
@@ -443,7 +445,7 @@ class SparseDesign(Design):
             return total
 
         threads = self.n_rows * d * d * m / _WORTH_A_THREAD
-        total = sum(split(self.n_rows, part, threads=threads))
+        total = sum(split(self.n_rows, part, threads=threads, kind=PRODUCTS))
         return total.reshape(d, m, d).transpose(1, 0, 2)
 
     def _gram_by_columns(self, weights: Array) -> Array:

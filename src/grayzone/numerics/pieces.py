@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import split
+from grayzone.numerics.threads import COMPILED, split
 
 Array = Any
 
@@ -73,7 +73,7 @@ def summed(
         return array_namespace(values).sum(values)
     if compiled is not None and n >= MANY:
         loop = compiled()
-        return sum(split(n, lambda a, b: loop(*columns, a, b), threads=n / PIECE, compiled=True))
+        return sum(split(n, lambda a, b: loop(*columns, a, b), threads=n / PIECE, kind=COMPILED))
 
     def work(start: int, stop: int) -> float:
         pieces = (function(*(column[rows] for column in columns)) for rows in _pieces(start, stop))
@@ -90,7 +90,7 @@ def are_many(*columns: Array) -> bool:
 
 def looped(loop: Callable[..., None], *arguments: Any, n_rows: int) -> None:
     """Call a compiled loop on all rows, whose start and stop are its last arguments."""
-    split(n_rows, lambda a, b: loop(*arguments, a, b), threads=n_rows / PIECE, compiled=True)
+    split(n_rows, lambda a, b: loop(*arguments, a, b), threads=n_rows / PIECE, kind=COMPILED)
 
 
 def _pieces(start: int, stop: int) -> Iterator[slice]:

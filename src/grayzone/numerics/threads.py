@@ -17,7 +17,7 @@ from itertools import pairwise
 from math import sqrt
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -171,26 +171,32 @@ def elsewhere(work: Callable[..., T]) -> Callable[..., T]:
     return partial(context.run, work)
 
 
-# Threads that share the interpreter's lock: where each takes it for every few thousand numbers,
-# more of them wait longer than they work (measured on sixteen cores).
-_SHARE_THE_LOCK = 6
+class Kind(NamedTuple):
+    """How often work takes the interpreter's lock, for which threads queue."""
+
+    most: int  # threads that are not in each other's way
+    hand_overs: float  # that take as long as a unit of work, a fifth of a millisecond
+
+
+# Measured on sixteen cores. NumPy's calls on some ten thousand numbers, products of small matrices
+# between which the lock is taken, and one compiled call or one product a thread.
+ELEMENTWISE, PRODUCTS, COMPILED = Kind(4, 2.0), Kind(8, 4.0), Kind(2**20, 16.0)
 
 
 def split(
-    n_rows: int, work: Callable[[int, int], T], *, threads: float, compiled: bool = False
+    n_rows: int, work: Callable[[int, int], T], *, threads: float, kind: Kind = ELEMENTWISE
 ) -> list[T]:
     """Call ``work(start, stop)`` on consecutive ranges of rows, one range a thread.
 
     The results come in the order of the rows, so that sums do not depend on timing. ``threads``
-    says how much there is to do, in units of what the hand-over to a thread costs. Threads are
-    handed their work one after the other: k of them take W / k + k - 1 units for W of work, which
-    is least where k (k - 1) = W, so that more of them would only cost.
-    Work that is ``compiled`` as a whole leaves the interpreter alone, and may have all threads.
+    says how much there is to do, in units of a fifth of a millisecond or so. Threads are handed
+    their ranges one after the other: k of them take W / k + k - 1 for work that takes as long as W
+    hand-overs, which is least where k (k - 1) = W, so that more of them would only cost.
     """
     if threads < 2:
         return [work(0, n_rows)]
-    most = n_workers() if compiled else min(n_workers(), _SHARE_THE_LOCK)
-    workers = min(most, int(0.5 + sqrt(0.25 + threads)), n_rows)
+    worth = int(0.5 + sqrt(0.25 + kind.hand_overs * threads))
+    workers = min(n_workers(), kind.most, worth, n_rows)
     if workers <= 1:
         return [work(0, n_rows)]
     edges = [n_rows * k // workers for k in range(workers + 1)]

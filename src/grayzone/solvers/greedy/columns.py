@@ -12,7 +12,7 @@ from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.kernels import WORTH_A_THREAD, Kernel, dtype_of
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import long_product, split
+from grayzone.numerics.threads import PRODUCTS, long_product, split
 from grayzone.sources.labelled import Rows
 
 Array = Any
@@ -23,6 +23,8 @@ _Tile = Callable[[int, int], Array]
 _COLUMNS, _ENTRIES = 512, 2**18
 # On a device what counts is the number of calls.
 _DEVICE_COLUMNS, _DEVICE_ENTRIES = 8192, 2**27
+# Differences that take as long as an entry of a tile.
+_AS_ONE = 4
 _DOUBLE = np.dtype(np.float64)
 
 
@@ -90,7 +92,9 @@ class KernelColumns:
         """Work through the rows, on all threads of this process where that pays."""
         here = is_numpy_array(rows.weight) and not callable(self.kernel.name)
         threads = rows.n_rows * self.n_points / WORTH_A_THREAD if here else 1
-        return split(rows.n_rows, work, threads=threads)
+        if self.kernel.is_far:  # differences of rows, not their product
+            threads *= max(1, self.right.shape[1] // _AS_ONE)
+        return split(rows.n_rows, work, threads=threads, kind=PRODUCTS)
 
     def values(self, rows: Rows) -> Array:
         """Return all values (n, m), in double precision, one column after the other."""

@@ -5,9 +5,12 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from grayzone.numerics import pieces
+from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import TruncatedLogistic
+from grayzone.numerics.margins import SignedMargin
 from grayzone.solvers.policy.policy import BinaryPolicy
 from grayzone.solvers.policy.problem import log_loss, policy_values
+from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated import decomposed
 
 EXTREMES = [0.0, -0.0, 1e-300, -1e-300, 1e-9, -1e-9, 30.0, -30.0, 800.0, -800.0, 1e300, -1e300]
@@ -70,6 +73,23 @@ def test_slopes_of_the_loss(monkeypatch):
     monkeypatch.setattr(pieces, "MANY", 0)
     for found, value in zip((*loss.slopes(u), loss.slope(u)), expected, strict=True):
         np.testing.assert_allclose(found, value, rtol=1e-15)
+
+
+@pytest.mark.usefixtures("_many")
+def test_hessian_and_gradient_of_some_rows():
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(N, 3)), rng.choice([-1.0, 1.0], size=N)
+    floor, weight = rng.normal(size=N), rng.uniform(size=N)
+    floor[::7] = -np.inf
+    problem = Problem(as_design(X), SignedMargin(y), TruncatedLogistic(floor), weight, 1.0)
+    scores = problem.design.scores(rng.normal(size=(1, 4)))
+    u, rows = problem.margins.margin(scores), rng.permutation(N)[:700]
+    slope, bend = (weight[rows] * of for of in problem.loss.take(rows).slopes(u[rows]))
+    expected = problem.second_order(scores[rows], bend, slope, slope, rows)
+    for found, value in zip(
+        decomposed._second_order_of_many(problem, u, rows), expected, strict=True
+    ):
+        np.testing.assert_allclose(found, value, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("most", [0.5, np.inf])

@@ -49,3 +49,26 @@ def misjudged(
         there = r + moved[i]
         crosses = (r > 0.0) != (there > 0.0) and abs(there) > least
         wrong[i] = crosses or (r > 0.0 and abs(moved[i]) > most)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def second_order(
+    rows: Array,
+    u: Array,
+    floor: Array,
+    weight: Array,
+    y: Array,
+    omega: Array,
+    residual: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """Set weighted curvatures of some rows, and the gradient of their losses in the scores."""
+    for k in range(start, stop):
+        i = rows[k]
+        x, w = u[i], weight[i]
+        e = exp(-abs(x))
+        share = 1.0 / (1.0 + e)
+        active = x > floor[i]
+        omega[k] = w * (e * share * share) if active else 0.0
+        residual[k] = -y[i] * (w * (share if x >= 0.0 else e * share)) if active else 0.0

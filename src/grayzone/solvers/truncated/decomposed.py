@@ -28,8 +28,10 @@ from typing import Any
 
 import numpy as np
 
+from grayzone.numerics import pieces
 from grayzone.numerics.linalg import add_to_diagonal, descend, factorise
-from grayzone.numerics.losses import SmoothedLogistic, sigmoid
+from grayzone.numerics.losses import SmoothedLogistic, TruncatedLogistic, sigmoid
+from grayzone.numerics.margins import SignedMargin
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pieces import are_many, looped
 from grayzone.solvers.certificate import State
@@ -200,6 +202,8 @@ class _Mixed:
 
     def _second_order(self, rows: Array, hessian: Array | None = None) -> tuple[Array, Array]:
         """Hessian and gradient of the smooth losses of these rows; a given Hessian is kept."""
+        if hessian is None and rows.size >= pieces.MANY and _is_plain(self.problem):
+            return _second_order_of_many(self.problem, self.state.u, rows)
         problem, u = self.problem, self.state.u[rows]
         w, scores = problem.weight[rows], self.state.scores[rows]
         slope, bend = problem.loss.take(rows).slopes(u)
@@ -404,6 +408,24 @@ class _Mixed:
             gain = rows.loss.value(after) - rows.loss.value(self.state.u[self.near])
             value += float(np.sum(rows.weight * gain))
         return -value
+
+
+def _is_plain(problem: Problem) -> bool:
+    """Whether there are two classes, and nothing stands in for their losses."""
+    return isinstance(problem.margins, SignedMargin) and type(problem.loss) is TruncatedLogistic
+
+
+def _second_order_of_many(problem: Problem, u: Array, rows: Array) -> tuple[Array, Array]:
+    """Hessian and gradient of many rows, with all that is elementwise in one compiled pass."""
+    # compiles, so only when needed
+    from grayzone.numerics.jit_losses import second_order
+
+    assert isinstance(problem.margins, SignedMargin)
+    omega, residual = np.empty(rows.size), np.empty(rows.size)
+    columns = u, problem.loss.floor, problem.weight, problem.margins.y
+    looped(second_order, rows, *columns, omega, residual, n_rows=rows.size)
+    grams, gradient = problem.design.gram(omega[:, None], residual[:, None], rows)
+    return grams[0], gradient
 
 
 def _misjudged(distance: Array, moved: Array, most: float) -> Array:

@@ -406,7 +406,9 @@ class PolicyProblem:
             coef = start.coef + t * change
             if rate is None or start.scores is None:
                 return Point(coef)
-            return Point(coef, start.scores + t * rate)
+            scores = t * rate
+            scores += start.scores
+            return Point(coef, scores)
 
         return point
 

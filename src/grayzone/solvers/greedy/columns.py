@@ -92,7 +92,7 @@ class KernelColumns:
         """Work through the rows, on all threads of this process where that pays."""
         here = is_numpy_array(rows.weight) and not callable(self.kernel.name)
         threads = rows.n_rows * self.n_points / WORTH_A_THREAD if here else 1
-        if self.kernel.is_far:  # differences of rows, not their product
+        if self.kernel.is_far and self.right is not None:  # differences of rows, no product
             threads *= max(1, self.right.shape[1] // _AS_ONE)
         return split(rows.n_rows, work, threads=threads, kind=PRODUCTS)
 

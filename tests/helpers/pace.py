@@ -464,6 +464,9 @@ HEAVY = {
         test_the_band_holds_the_mean_cost_of_the_population test_zero_one_costs_are_the_error_rate
         test_zone_log_loss_is_criterion_three
     """,
+    "tests/numerics/test_compiled_rows.py": """
+        test_a_policy_of_two_actions
+    """,
     "tests/numerics/test_designs.py": """
         test_sparse_data_are_never_copied_whole
     """,

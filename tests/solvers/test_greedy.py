@@ -9,7 +9,7 @@ from plain_greedy import Plain, gaussian_kernel
 from scipy.linalg import cholesky, solve_triangular
 
 from grayzone.numerics.designs import DenseDesign
-from grayzone.numerics.kernels import Kernel
+from grayzone.numerics.kernels import Kernel, resolve_kernel
 from grayzone.solvers.greedy import Criterion, Growth, Rules
 from grayzone.solvers.greedy.basis import NewtonBasis, Pool, pool_of
 from grayzone.solvers.greedy.columns import KernelColumns, KnownColumns
@@ -278,6 +278,22 @@ def test_the_diagonal_of_a_precomputed_kernel_is_that_of_the_rows_that_count():
     labelled = label(HeldSource(K, y, weight))
     pool = pool_of(labelled, Kernel("precomputed"), None)
     np.testing.assert_array_equal(pool.diagonal, np.diagonal(K)[weight > 0])
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_columns_of_few_points_are_those_of_many(shift, dtype):
+    # few points have their differences from all rows, many a product with a factor of the rows
+    X = (np.random.default_rng(0).normal(size=(3000, 5)) + shift).astype(dtype)
+    kernel = resolve_kernel("rbf", 0.3, 3, 0.0, X)
+    rows = Rows(X, np.zeros(3000, dtype=np.int64), np.ones(3000), memory={})
+    basis = NewtonBasis(kernel, Pool(rows, np.ones(3000), complete=True), np.float32)
+    places = np.arange(0, 3000, 500)
+    many = basis.kernel_values(places)
+    few = np.hstack([basis.kernel_values(places[:4]), basis.kernel_values(places[4:])])
+    np.testing.assert_allclose(few, many, rtol=1e-11, atol=1e-14)
+    own = X[:, None, :].astype(np.float64) - X[places].astype(np.float64)
+    np.testing.assert_allclose(few, np.exp(-0.3 * np.sum(own**2, axis=2)), rtol=1e-13)
 
 
 def test_sums_in_single_precision_are_summed_in_double():

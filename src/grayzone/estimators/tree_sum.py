@@ -15,7 +15,7 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from grayzone.numerics.checks import Floats
-from grayzone.numerics.threads import split
+from grayzone.numerics.threads import COMPILED, split
 
 Array = Any
 
@@ -210,7 +210,7 @@ class TreeSum(ClassifierMixin, BaseEstimator):
             len(X),
             lambda start, stop: walk_trees(total, *arrays, start, stop),
             threads=len(X) * (last - first) / _WORTH,
-            compiled=True,
+            kind=COMPILED,
         )
 
 

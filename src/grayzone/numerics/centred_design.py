@@ -29,7 +29,7 @@ from array_api_compat import device, is_numpy_array, is_torch_array
 from grayzone.numerics.designs import DenseDesign, Design
 from grayzone.numerics.kernels import TILE_COLUMNS, TILE_ROWS, WORTH_A_THREAD, Kernel
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import split
+from grayzone.numerics.threads import PRODUCTS, split
 
 Array = Any
 
@@ -170,7 +170,7 @@ class CentreMap:
             return total
 
         threads = n * m / WORTH_A_THREAD if here and not callable(self.kernel.name) else 1
-        return self.feature_sums(sum(split(n, part, threads=threads)))
+        return self.feature_sums(sum(split(n, part, threads=threads, kind=PRODUCTS)))
 
     def feature_sums(self, value_sums: Array) -> Array:
         """Sums (Q, m) of features, for those of kernel values."""
@@ -288,7 +288,7 @@ class CentredDesign(Design):
             for a, b in self.chunks(start, stop):
                 out[a:b, :] = made(slice(a, b))
 
-        split(self.n_rows, fill, threads=self._threads(self.n_rows))
+        split(self.n_rows, fill, threads=self._threads(self.n_rows), kind=PRODUCTS)
         return out
 
     def chunks(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -429,7 +429,7 @@ class CentredDesign(Design):
 
         n = root.shape[0]
         with coarse_products(root):
-            total = sum(split(n, part, threads=self._threads(n)))
+            total = sum(split(n, part, threads=self._threads(n), kind=PRODUCTS))
         lower = xp.tril(total)
         return (lower + xp.tril(total, k=-1).T)[None, :, :]
 

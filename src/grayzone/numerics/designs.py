@@ -29,7 +29,7 @@ from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import split
+from grayzone.numerics.threads import COMPILED, PRODUCTS, long_product, split
 
 Array = Any
 
@@ -198,6 +198,17 @@ class DenseDesign(Design):
         small = size <= _BLOCK_SIZE and work <= _WORTH_A_THREAD and is_numpy_array(self.X)
         return self.extended() if small else None
 
+    @cached_property
+    def _many(self) -> bool:
+        """Whether compiled loops are worth their loading; what is taken of many rows is told so."""
+        return is_numpy_array(self.X) and self.X.size > _MANY_ENTRIES
+
+    def _taken(self, X: Array) -> DenseDesign:
+        """Return the design of rows of this one: what was loaded for many serves fewer, too."""
+        design = DenseDesign(X, self.fit_intercept)
+        design._many = self._many and X.size > _BLOCK_SIZE
+        return design
+
     def scores(self, coef: Array) -> Array:
         if self._small is not None:
             return self._small @ coef.T
@@ -216,7 +227,7 @@ class DenseDesign(Design):
             return residual.T @ self._small
         xp = array_namespace(residual)
         if self._whole_products:
-            slopes = sum(self._split(lambda a, b: residual[a:b].T @ self.X[a:b]))
+            slopes = sum(self._split(lambda a, b: long_product(residual[a:b].T, self.X[a:b])))
         else:
             slopes = sum(
                 xp.matmul(residual[a:b, :].T, _double(self.X[a:b, :])) for a, b in self.blocks()
@@ -224,7 +235,8 @@ class DenseDesign(Design):
         return self._append_sums(slopes, residual)
 
     def _split(self, work: Callable[[int, int], Array]) -> list[Array]:
-        return split(self.n_rows, work, threads=self.X.size / _READ_BY_A_THREAD)
+        # one product a thread, which leaves the interpreter alone
+        return split(self.n_rows, work, threads=self.X.size / _READ_BY_A_THREAD, kind=COMPILED)
 
     def gram(
         self, weights: Array, residual: Array, rows: Array | None = None
@@ -236,7 +248,7 @@ class DenseDesign(Design):
             return ((weights * block).T @ block)[None], residual.T @ block
         # a multinomial Hessian has weights of both signs, a binary one has not
         rooted = m == 1 and is_numpy_array(self.X) and bool(xp.all(weights >= 0))
-        compiled = rooted and self.X.size > _MANY_ENTRIES and self.X.flags.c_contiguous
+        compiled = rooted and self._many and self.X.flags.c_contiguous
         if rooted:
             weights, residual = np.sqrt(weights), np.ascontiguousarray(residual)
         part = self._gram_rooted if rooted else self._gram_signed
@@ -246,7 +258,9 @@ class DenseDesign(Design):
             return part(weights, residual, rows, start, stop)
 
         threads = n * p * p * m / _WORTH_A_THREAD if is_numpy_array(self.X) else 1
-        grams, pulls = zip(*split(n, work, threads=threads, compiled=compiled), strict=True)
+        grams, pulls = zip(
+            *split(n, work, threads=threads, kind=COMPILED if compiled else PRODUCTS), strict=True
+        )
         return sum(grams), self._append_sums(sum(pulls), residual)
 
     def _gram_signed(
@@ -283,7 +297,7 @@ class DenseDesign(Design):
             if self.fit_intercept:
                 scaled[:, -1:] = root[a:b]
             total[0] += scaled.T @ scaled
-            pulled += residual[a:b].T @ block
+            pulled += long_product(residual[a:b].T, block)
         return total, pulled
 
     def _gram_compiled(
@@ -309,12 +323,12 @@ class DenseDesign(Design):
 
     def take(self, rows: Array) -> DenseDesign:
         if not (is_numpy_array(self.X) and self.X.flags.f_contiguous):
-            return DenseDesign(_double(self._rows(rows)), self.fit_intercept)
+            return self._taken(_double(self._rows(rows)))
         # rows side by side, whatever the order of X: they are about to be read row by row
         taken = np.empty((rows.shape[0], self.n_features))
         for a in range(0, rows.shape[0], self.block_rows):
             taken[a : a + self.block_rows] = self.X[rows[a : a + self.block_rows]]
-        return DenseDesign(taken, self.fit_intercept)
+        return self._taken(taken)
 
     def _rows(self, rows: Array) -> Array:
         # NumPy's take would first make a copy of all of X in C order where it is not so already
@@ -412,7 +426,7 @@ class SparseDesign(Design):
             return total
 
         total = sum(
-            split(self.n_rows, part, threads=m * self.X.nnz / _READ_BY_A_THREAD, compiled=True)
+            split(self.n_rows, part, threads=m * self.X.nnz / _READ_BY_A_THREAD, kind=COMPILED)
         )
         return total + np.tril(total, -1).transpose(0, 2, 1)
 
@@ -431,7 +445,7 @@ class SparseDesign(Design):
             return total
 
         threads = self.n_rows * d * d * m / _WORTH_A_THREAD
-        total = sum(split(self.n_rows, part, threads=threads))
+        total = sum(split(self.n_rows, part, threads=threads, kind=PRODUCTS))
         return total.reshape(d, m, d).transpose(1, 0, 2)
 
     def _gram_by_columns(self, weights: Array) -> Array:

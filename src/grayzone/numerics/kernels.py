@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import isfinite, log, sqrt
+from math import inf, isfinite, log, sqrt
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +32,7 @@ from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy, check_choice, check_integer, check_number
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pitfalls import Pitfall
-from grayzone.numerics.threads import split
+from grayzone.numerics.threads import PRODUCTS, long_product, split
 
 Array = Any
 
@@ -191,6 +191,13 @@ class Kernel:
         """
         return self.name == "rbf" and self.reach > _CLIPPED_FROM[1]
 
+    def by_differences(self) -> Self:
+        """Return the same kernel of dense rows, with distances of few points from them as they are.
+
+        A factor of all rows would take longer to make than these differences.
+        """
+        return replace(self, reach=inf) if self.name == "rbf" else self
+
     def _clipped(self, block: Array) -> Array:
         """Negative distances, none above zero: rounding may lift them where it takes many digits.
 
@@ -230,6 +237,7 @@ class Kernel:
         n, m = X.shape[0], coef.shape[0]
         rows, columns = self._tile_shape(X, m)
         (xp, place), coef = _place(X), _astype(coef, dtype)
+        times = xp.matmul if _is_elsewhere(X) else long_product
 
         # new rows may be of any size: who asks looks at what comes out
         @np.errstate(over="ignore", invalid="ignore")
@@ -245,11 +253,12 @@ class Kernel:
                     out = None if buffer is None else buffer[: b - a, : d - c]
                     some = right if (c, d) == (0, m) else right[c:d]
                     tile = _astype(self.between(left, some, out), dtype)
-                    total[a - start : b - start, :] += tile @ coef[c:d, :]
+                    total[a - start : b - start, :] += times(tile, coef[c:d, :])
             return total
 
         alone = callable(self.name) or _is_elsewhere(X)
-        parts = split(n, part, threads=1 if alone else n * m / WORTH_A_THREAD)
+        work = 1 if alone else n * m / WORTH_A_THREAD
+        parts = split(n, part, threads=work, kind=PRODUCTS)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _tile_shape(self, X: Array, m: int) -> tuple[int, int]:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pieces import are_many, looped
 
 __all__ = [
     "Logistic",
@@ -230,6 +231,13 @@ class TruncatedLogistic:
 
     def slope(self, u: Array) -> Array:
         """Derivative; at the kink the value from the left, 0."""
+        if are_many(u, self.floor):
+            # compiles, so only when needed
+            from grayzone.numerics import jit_losses
+
+            first = np.empty(u.shape[0])
+            looped(jit_losses.slope, u, self.floor, first, n_rows=u.shape[0])
+            return first
         return array_namespace(u).where(u > self.floor, sigmoid(u), 0.0)
 
     def curvature(self, u: Array) -> Array:
@@ -238,6 +246,12 @@ class TruncatedLogistic:
 
     def slopes(self, u: Array) -> tuple[Array, Array]:
         """Slope and curvature, for the price of one exponential."""
+        if are_many(u, self.floor):
+            from grayzone.numerics import jit_losses
+
+            first, second = np.empty(u.shape[0]), np.empty(u.shape[0])
+            looped(jit_losses.slopes, u, self.floor, first, second, n_rows=u.shape[0])
+            return first, second
         xp = array_namespace(u)
         e = xp.exp(-xp.abs(u))
         share = 1.0 / (1.0 + e)

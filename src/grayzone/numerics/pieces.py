@@ -9,14 +9,20 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import split
+from grayzone.numerics.threads import COMPILED, split
 
 Array = Any
 
 PIECE = 16384  # rows whose elementwise work stays in the cache
+MANY = 100_000  # rows from which compiled loops are worth their loading
 
 
-def mapped(function: Callable[..., Array], width: int, *columns: Array) -> Array:
+def mapped(
+    function: Callable[..., Array],
+    width: int,
+    *columns: Array,
+    compiled: Callable[[], Callable[..., None]] | None = None,
+) -> Array:
     """Return the values (n, width) of a function of rows.
 
     Parameters
@@ -27,6 +33,9 @@ def mapped(function: Callable[..., Array], width: int, *columns: Array) -> Array
         How many values a row has.
     *columns : arrays of shape (n, ...)
         What is known of the rows, of one array library.
+    compiled : callable, optional
+        Gives the same as a compiled loop, for many rows in double precision: it is called with
+        the columns, the array of values, and the rows to start and stop at.
 
     Returns
     -------
@@ -37,6 +46,9 @@ def mapped(function: Callable[..., Array], width: int, *columns: Array) -> Array
     if n <= PIECE or not is_numpy_array(columns[0]):
         return function(*columns)
     values = np.empty((n, width))
+    if compiled is not None and n >= MANY:
+        looped(compiled(), *columns, values, n_rows=n)
+        return values
 
     def work(start: int, stop: int) -> None:
         for rows in _pieces(start, stop):
@@ -46,18 +58,39 @@ def mapped(function: Callable[..., Array], width: int, *columns: Array) -> Array
     return values
 
 
-def summed(function: Callable[..., Array], *columns: Array) -> Array:
-    """Return the sum of the values of a function of rows."""
+def summed(
+    function: Callable[..., Array],
+    *columns: Array,
+    compiled: Callable[[], Callable[..., float]] | None = None,
+) -> Array:
+    """Return the sum of the values of a function of rows.
+
+    ``compiled`` gives a compiled loop that sums many of them, as in :func:`mapped`.
+    """
     n = columns[0].shape[0]
     if n <= PIECE or not is_numpy_array(columns[0]):
         values = function(*columns)
         return array_namespace(values).sum(values)
+    if compiled is not None and n >= MANY:
+        loop = compiled()
+        return sum(split(n, lambda a, b: loop(*columns, a, b), threads=n / PIECE, kind=COMPILED))
 
     def work(start: int, stop: int) -> float:
         pieces = (function(*(column[rows] for column in columns)) for rows in _pieces(start, stop))
         return float(sum(float(np.sum(values)) for values in pieces))
 
     return sum(split(n, work, threads=n / PIECE))
+
+
+def are_many(*columns: Array) -> bool:
+    """Whether columns are NumPy's, of many rows and in double precision."""
+    n = columns[0].size if is_numpy_array(columns[0]) else 0
+    return n >= MANY and all(c.shape == (n,) and c.dtype == np.float64 for c in columns)
+
+
+def looped(loop: Callable[..., None], *arguments: Any, n_rows: int) -> None:
+    """Call a compiled loop on all rows, whose start and stop are its last arguments."""
+    split(n_rows, lambda a, b: loop(*arguments, a, b), threads=n_rows / PIECE, kind=COMPILED)
 
 
 def _pieces(start: int, stop: int) -> Iterator[slice]:

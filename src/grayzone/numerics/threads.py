@@ -7,17 +7,23 @@ BLAS thread per worker and several workers is up to twice as fast.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache, partial
 from itertools import pairwise
-from typing import TypeVar
+from math import sqrt
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
+Array = Any
 
 
 @cache
@@ -45,13 +51,89 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def pool(workers: int) -> ThreadPoolExecutor:
-    """Return the threads that all work shares: starting some for each reading would cost more."""
+    """Return the threads that blocks of a source share: starting some for each would cost more."""
     return ThreadPoolExecutor(workers, thread_name_prefix="grayzone")
 
 
-# Threads do not survive a fork: a child that inherited the pool would wait for ever.
+class _Crew:
+    """Threads that wait for jobs, whoever has one.
+
+    A job of a fraction of a millisecond has no time for what an executor does for each of its
+    calls: here a hand-over is one entry of a queue, and who waits is woken once.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job[Any]] = SimpleQueue()
+        self._size, self._hiring = 0, Lock()
+
+    def help_with(self, job: _Job[Any], hands: int) -> None:
+        """Let so many threads take part, as soon as they are free."""
+        if self._size < hands:
+            self._hire(hands)
+        for _ in range(hands):
+            self._jobs.put(job)
+
+    def _hire(self, size: int) -> None:
+        with self._hiring:
+            while self._size < size:
+                Thread(target=self._wait, name="grayzone", daemon=True).start()
+                self._size += 1
+
+    def _wait(self) -> None:
+        while True:
+            self._jobs.get().work()  # no name for it: rows would be kept until the next one comes
+
+
+class _Job(Generic[T]):
+    """Ranges of rows that are taken one after the other by whoever is free, the caller first."""
+
+    def __init__(self, of_range: Callable[[int, int], T], ranges: list[tuple[int, int]]) -> None:
+        self._of_range, self._context = of_range, copy_context()
+        self._context.run(_own_workers.set, 1)
+        self._open, self._left = deque(enumerate(ranges)), len(ranges)
+        self._found: list[Any] = [None] * len(ranges)
+        self._error: BaseException | None = None
+        self._counting, self._finished = Lock(), Lock()
+        self._finished.acquire()
+
+    def work(self) -> None:
+        """Take ranges while there are any."""
+        context = self._context.copy()  # one cannot be entered twice at a time
+        while self._open:
+            try:
+                k, (start, stop) = self._open.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            try:
+                self._found[k] = context.run(self._of_range, start, stop)
+            except BaseException as error:
+                self._error = error
+            with self._counting:
+                self._left -= 1
+                last = self._left == 0
+            if last:
+                self._finished.release()
+
+    def results(self) -> list[T]:
+        """Wait for the ranges that others took; results in the order of the ranges."""
+        self._finished.acquire()
+        if self._error is not None:
+            raise self._error
+        return self._found
+
+
+_crew = _Crew()
+
+
+def _start_afresh() -> None:
+    """Forget threads that are not here: they do not survive a fork, and would be waited for."""
+    global _crew
+    pool.cache_clear()
+    _crew = _Crew()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=pool.cache_clear)
+    os.register_at_fork(after_in_child=_start_afresh)
 
 
 _own_workers: ContextVar[int | None] = ContextVar("own_workers", default=None)
@@ -89,27 +171,46 @@ def elsewhere(work: Callable[..., T]) -> Callable[..., T]:
     return partial(context.run, work)
 
 
-# Threads that share the interpreter's lock: where each takes it for every few thousand numbers,
-# more of them wait longer than they work (measured on sixteen cores).
-_SHARE_THE_LOCK = 6
+class Kind(NamedTuple):
+    """How often work takes the interpreter's lock, for which threads queue."""
+
+    most: int  # threads that are not in each other's way
+    hand_overs: float  # that take as long as a unit of work, a fifth of a millisecond
+
+
+# NumPy's calls on some ten thousand numbers, products of small matrices between which the lock is
+# taken, and one compiled call or one product a thread. On sixteen cores more than four threads make
+# the first slower, and the hand-over of the last takes 12 microseconds; the second is in between.
+ELEMENTWISE, PRODUCTS, COMPILED = Kind(4, 2.0), Kind(8, 4.0), Kind(2**20, 16.0)
 
 
 def split(
-    n_rows: int, work: Callable[[int, int], T], *, threads: float, compiled: bool = False
+    n_rows: int, work: Callable[[int, int], T], *, threads: float, kind: Kind = ELEMENTWISE
 ) -> list[T]:
     """Call ``work(start, stop)`` on consecutive ranges of rows, one range a thread.
 
     The results come in the order of the rows, so that sums do not depend on timing. ``threads``
-    says how many of them the whole keeps busy, as handing over costs some 50 microseconds each.
-    Work that is ``compiled`` as a whole leaves the interpreter alone, and may have all threads.
+    says how much there is to do, in units of a fifth of a millisecond or so. Threads are handed
+    their ranges one after the other: k of them take W / k + k - 1 for work that takes as long as W
+    hand-overs, which is least where k (k - 1) = W, so that more of them would only cost.
     """
     if threads < 2:
         return [work(0, n_rows)]
-    most = n_workers() if compiled else min(n_workers(), _SHARE_THE_LOCK)
-    workers = min(most, int(threads))
-    if workers == 1:
+    worth = int(0.5 + sqrt(0.25 + kind.hand_overs * threads))
+    workers = min(n_workers(), kind.most, worth, n_rows)
+    if workers <= 1:
         return [work(0, n_rows)]
     edges = [n_rows * k // workers for k in range(workers + 1)]
-    threads_of_all = pool(n_workers())
-    rest = [threads_of_all.submit(elsewhere(work), *e) for e in pairwise(edges[1:])]
-    return [work(*edges[:2]), *(job.result() for job in rest)]
+    job = _Job(work, list(pairwise(edges)))
+    _crew.help_with(job, workers - 1)
+    job.work()
+    return job.results()
+
+
+def long_product(left: Array, right: Array) -> Array:
+    """Return the product of two matrices of NumPy whose sums are long and few.
+
+    ``matmul`` keeps the interpreter's lock where the result is small, however much there is to
+    add: threads would take turns. ``dot`` does not.
+    """
+    return np.dot(left, right)

@@ -37,6 +37,8 @@ POOL, _MOST_ENTRIES = 4096, 2**22
 # Kernel values that are kept, because they are few: rows are candidates again and again. 16 MB at
 # most, whatever n is.
 _KEPT = 2**21
+# Points whose distances from all rows are had sooner one by one than by a factor of the rows.
+_FEW_POINTS = 4
 # Residual power, relative to K_ll, below which a point adds nothing that its column can show: what
 # is left of sums over many rows in single precision has two digits by then.
 _LEAST_POWERS = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-2}
@@ -171,8 +173,12 @@ class NewtonBasis:
         """Kernel values (n, m) of the pool with these rows of it, in double precision."""
         if self._keeps():
             return self.candidates(places).values(self.pool.rows)
-        keeps = self.dtype == np.float64
-        return KernelColumns(self.kernel, self.right(places), keeps=keeps).values(self.pool.rows)
+        keeps, rows = self.dtype == np.float64, self.pool.rows
+        if not keeps and is_numpy_array(rows.X) and places.shape[0] <= _FEW_POINTS:
+            kernel = self.kernel.by_differences()
+            if kernel.is_far:
+                return KernelColumns(kernel, kernel.right(self.rows_at(places))).values(rows)
+        return KernelColumns(self.kernel, self.right(places), keeps=keeps).values(rows)
 
     def places(self, points: list[int]) -> Array:
         """Places in the pool, as an array of its kind."""

@@ -12,7 +12,7 @@ from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.kernels import WORTH_A_THREAD, Kernel, dtype_of
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import split
+from grayzone.numerics.threads import PRODUCTS, long_product, split
 from grayzone.sources.labelled import Rows
 
 Array = Any
@@ -23,6 +23,8 @@ _Tile = Callable[[int, int], Array]
 _COLUMNS, _ENTRIES = 512, 2**18
 # On a device what counts is the number of calls.
 _DEVICE_COLUMNS, _DEVICE_ENTRIES = 8192, 2**27
+# Differences that take as long as an entry of a tile.
+_AS_ONE = 4
 _DOUBLE = np.dtype(np.float64)
 
 
@@ -90,7 +92,9 @@ class KernelColumns:
         """Work through the rows, on all threads of this process where that pays."""
         here = is_numpy_array(rows.weight) and not callable(self.kernel.name)
         threads = rows.n_rows * self.n_points / WORTH_A_THREAD if here else 1
-        return split(rows.n_rows, work, threads=threads)
+        if self.kernel.is_far and self.right is not None:  # differences of rows, no product
+            threads *= max(1, self.right.shape[1] // _AS_ONE)
+        return split(rows.n_rows, work, threads=threads, kind=PRODUCTS)
 
     def values(self, rows: Rows) -> Array:
         """Return all values (n, m), in double precision, one column after the other."""
@@ -129,6 +133,7 @@ class KernelColumns:
         """
         xp, m = array_namespace(rows.weight), self.n_points
         dtype, place = dtype_of(xp, self.dtype), device(rows.weight)
+        product = long_product if is_numpy_array(rows.weight) else xp.matmul
         tiles, (step, width) = self._tiles(rows), self._shape(is_numpy_array(rows.weight))
 
         def part(start: int, stop: int) -> list[Array]:
@@ -144,10 +149,10 @@ class KernelColumns:
                 for c in range(0, m, width):
                     d = min(m, c + width)
                     tile = tile_of(c, d)
-                    totals[0][:, c:d] += xp.matmul(weights[0], tile)
+                    totals[0][:, c:d] += product(weights[0], tile)
                     if squares is not None:
                         # not in place: a tile may belong to a kernel function of the user
-                        totals[1][:, c:d] += xp.matmul(weights[1], tile * tile)
+                        totals[1][:, c:d] += product(weights[1], tile * tile)
             return totals
 
         parts = [totals for totals in self._split(rows, part) if totals]

@@ -9,7 +9,7 @@ import numpy as np
 from grayzone.numerics import jit
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.kernels import TILE_COLUMNS, TILE_ROWS, WORTH_A_THREAD
-from grayzone.numerics.threads import split
+from grayzone.numerics.threads import COMPILED, PRODUCTS, long_product, split
 
 Array = Any
 
@@ -66,14 +66,18 @@ class KernelRows:
         out = np.empty((q, q), dtype=self.dtype)
         slots, threads = self._slot[rows], q * q / (WORTH_A_THREAD // 4)
         if not self._cheap and np.all(slots >= 0):
-            split(q, lambda a, b: jit.gather(out, self._rows, slots, rows, a, b), threads=threads)
+
+            def pick(a: int, b: int) -> None:
+                jit.gather(out, self._rows, slots, rows, a, b)
+
+            split(q, pick, threads=threads, kind=COMPILED)
         else:
             right = self._right[rows]
 
             def part(a: int, b: int) -> None:
                 self.kernel.between(self._left_of(rows[a:b]), right, out=out[a:b])
 
-            split(q, part, threads=threads if self._cheap else 1)
+            split(q, part, threads=threads if self._cheap else 1, kind=PRODUCTS)
         return out
 
     def _keep(self, rows: Array) -> None:
@@ -98,7 +102,12 @@ class KernelRows:
                     tile = out[r : r + TILE_ROWS, c:d]
                     self.kernel.between(left[r : r + TILE_ROWS], right, out=tile)
 
-        split(m, part, threads=1 if callable(self.kernel.name) else q * m / WORTH_A_THREAD)
+        split(m, part, threads=self._threads(rows.size), kind=PRODUCTS)
+
+    def _threads(self, n_rows: int) -> float:
+        """How much there is to do for so many rows of the matrix."""
+        alone = callable(self.kernel.name)
+        return 1 if alone else n_rows * self.members.size / WORTH_A_THREAD
 
     def subtract(self, values: Array, rows: Array, coef: Array) -> None:
         """Take the sum of coef times these rows from the values (m,), in place."""
@@ -111,7 +120,7 @@ class KernelRows:
             def add(a: int, b: int) -> None:
                 jit.add_rows(values, self._rows, where, how_much, a, b)
 
-            split(m, add, threads=where.size * m / (4 * WORTH_A_THREAD), compiled=True)
+            split(m, add, threads=where.size * m / (4 * WORTH_A_THREAD), kind=COMPILED)
         if not np.all(kept):
             self._subtract_computed(values, rows[~kept], coef[~kept])
 
@@ -123,10 +132,12 @@ class KernelRows:
             for a in range(start, stop, TILE_ROWS):
                 b = min(stop, a + TILE_ROWS)
                 left = self._left_of(slice(a, b))
-                values[a:b] -= self.kernel.between(left, right, out=tile[: b - a]) @ coef
+                values[a:b] -= long_product(
+                    self.kernel.between(left, right, out=tile[: b - a]), coef
+                )
 
-        m, q = self.members.size, rows.size
-        split(m, part, threads=1 if callable(self.kernel.name) else q * m / WORTH_A_THREAD)
+        m = self.members.size
+        split(m, part, threads=self._threads(rows.size), kind=PRODUCTS)
 
     def narrow(self, keep: Array) -> None:
         """Leave only these members, in place; room that comes free is used for more rows."""

@@ -29,7 +29,7 @@ from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.moments import ROUNDING, column_variances
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import split
+from grayzone.numerics.threads import PRODUCTS, split
 from grayzone.solvers.minimax.aims import Aim
 from grayzone.solvers.minimax.basis import Centred, Family, dense_blocks, row_of
 from grayzone.solvers.minimax.boosting import MOST_ROWS, KernelBooster
@@ -246,7 +246,11 @@ class Greedy:
 
         many = self._entries() > _WORTH_A_THREAD and self.family.name != "callable"
         threads = chosen.size if many else 1
-        return [basis for part in split(chosen.size, part, threads=threads) for basis in part]
+        return [
+            basis
+            for part in split(chosen.size, part, threads=threads, kind=PRODUCTS)
+            for basis in part
+        ]
 
     def judged(self, candidate: Candidate, sides: Sides) -> Candidate:
         """Return a candidate with what it comes to by other moments."""

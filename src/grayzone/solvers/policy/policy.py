@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,11 +17,19 @@ from grayzone.numerics.namespace import array_namespace
 Array = Any
 
 
+def _compiled(name: str) -> Any:
+    return getattr(import_module("grayzone.numerics.jit_policy"), name)
+
+
 class BinaryPolicy:
     """Two actions; one score, the log-odds of the second."""
 
     n_actions = 2
     n_outputs = 1
+
+    def compiled(self, name: str) -> Callable[[], Any] | None:
+        """Return what gives the compiled loop of a method; asking for it compiles."""
+        return partial(_compiled, name)
 
     def proba(self, F: Array) -> Array:
         """Probabilities of the actions, (n, 2)."""
@@ -46,6 +57,10 @@ class SoftmaxPolicy:
 
     def __init__(self, n_actions: int) -> None:
         self.n_actions = self.n_outputs = n_actions
+
+    def compiled(self, name: str) -> Callable[[], Any] | None:
+        """Return None: many actions keep NumPy busy for long enough."""
+        return None
 
     def proba(self, F: Array) -> Array:
         """Probabilities of the actions, (n, A)."""

@@ -90,6 +90,16 @@ def amounts(of_classes: Array, kinds: Array, weight: Array) -> Array:
     return taken * (weight if taken.ndim == 1 else weight[:, None])
 
 
+def policy_values(policy: Policy, name: str, width: int, *columns: Array) -> Array:
+    """Return the values (n, width) of a method of a policy, compiled for many rows."""
+    return mapped(getattr(policy, name), width, *columns, compiled=policy.compiled(name))
+
+
+def log_loss(policy: Policy, F: Array, q: Array) -> Array:
+    """Return the sum of log-losses with target weights q, compiled for many rows."""
+    return summed(policy.losses, F, q, compiled=policy.compiled("losses"))
+
+
 class Point(NamedTuple):
     """Coefficients (Q, p) and, of rows that are held, their scores."""
 
@@ -108,7 +118,7 @@ class Point(NamedTuple):
         return rows.state(
             "proba",
             self.coef,
-            lambda: mapped(policy.proba, policy.n_actions, self.scores_of(spec, rows)),
+            lambda: policy_values(policy, "proba", policy.n_actions, self.scores_of(spec, rows)),
         )
 
 
@@ -227,17 +237,18 @@ class _SumsAt:
         rows, spec, policy, sums = rows.remembering(), self.spec, self.spec.policy, {}
         point = self.point._replace(scores=self.point.scores_of(spec, rows))
         if LOSS in self.wanted:
-            sums["loss"] = summed(policy.losses, point.scores, self.bound.targets(spec, rows))
+            sums["loss"] = log_loss(policy, point.scores, self.bound.targets(spec, rows))
         if self.wanted == (LOSS,):
             return sums
         p = point.proba(spec, rows)
         if DERIVATIVES in self.wanted:
             q = p * spec.amounts(rows) if self.renew else self.bound.targets(spec, rows)
-            bend = mapped(policy.bend, len(output_pairs(policy.n_outputs)), p, q)
-            pull = mapped(policy.pull, policy.n_outputs, p, q)
+            pairs = len(output_pairs(policy.n_outputs))
+            bend = policy_values(policy, "bend", pairs, p, q)
+            pull = policy_values(policy, "pull", policy.n_outputs, p, q)
             sums["grams"], sums["gradient"] = spec.design(rows).gram(bend, pull)
             if self.renew:
-                sums["own"] = summed(policy.losses, point.scores, q)
+                sums["own"] = log_loss(policy, point.scores, q)
         columns = p, rows.codes, rows.weight
         if REWARD in self.wanted:
             own = p, spec.kinds(rows), rows.weight
@@ -298,14 +309,14 @@ class _Slope:
         policy, n_outputs = self.spec.policy, self.spec.policy.n_outputs
         rows = rows.remembering()
         F = Point(self.coef).scores_of(self.spec, rows)
-        p = mapped(policy.proba, policy.n_actions, F)
+        p = policy_values(policy, "proba", policy.n_actions, F)
         if self.bound is None:
             R = self.spec.amounts(rows)
             value = -summed(lambda p, R: p * R, p, R)
             pull = mapped(lambda p, R: -policy.reward_pull(p, R), n_outputs, p, R)
         else:
             q = self.bound.targets(self.spec, rows)
-            value, pull = summed(policy.losses, F, q), mapped(policy.pull, n_outputs, p, q)
+            value, pull = log_loss(policy, F, q), policy_values(policy, "pull", n_outputs, p, q)
         return {"value": value, "gradient": self.spec.design(rows).gradient(pull)}
 
 
@@ -395,7 +406,9 @@ class PolicyProblem:
             coef = start.coef + t * change
             if rate is None or start.scores is None:
                 return Point(coef)
-            return Point(coef, mapped(lambda F, f: F + t * f, rate.shape[1], start.scores, rate))
+            scores = t * rate
+            scores += start.scores
+            return Point(coef, scores)
 
         return point
 

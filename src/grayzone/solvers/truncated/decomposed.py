@@ -28,9 +28,12 @@ from typing import Any
 
 import numpy as np
 
+from grayzone.numerics import pieces
 from grayzone.numerics.linalg import add_to_diagonal, descend, factorise
-from grayzone.numerics.losses import SmoothedLogistic, sigmoid
+from grayzone.numerics.losses import SmoothedLogistic, TruncatedLogistic, sigmoid
+from grayzone.numerics.margins import SignedMargin
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pieces import are_many, looped
 from grayzone.solvers.certificate import State
 from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated.interior_point import (
@@ -47,6 +50,7 @@ Array = Any
 
 _NEAR_SHARE = 0.02  # rows in the first band after a start from a part
 _NEAR_ROWS = 30  # as many where rows are few, or twice the share
+_ROUNDING = 1e-10  # distance from the kink that no row is misjudged for
 _LIVELY = 0.5  # change of a margin from which a second-order model of the loss is too crude
 _FEW = 0.05  # misjudged rows, as a share of the near ones, that do not pay another solve
 _MANY_STEPS, _FEW_STEPS = 50, 4  # of Newton on near rows; few where many have led to no end
@@ -198,6 +202,8 @@ class _Mixed:
 
     def _second_order(self, rows: Array, hessian: Array | None = None) -> tuple[Array, Array]:
         """Hessian and gradient of the smooth losses of these rows; a given Hessian is kept."""
+        if hessian is None and rows.size >= pieces.MANY and _is_plain(self.problem):
+            return _second_order_of_many(self.problem, self.state.u, rows)
         problem, u = self.problem, self.state.u[rows]
         w, scores = problem.weight[rows], self.state.scores[rows]
         slope, bend = problem.loss.take(rows).slopes(u)
@@ -368,12 +374,10 @@ class _Mixed:
         """Rows not near that cross the kink, or move too far for their second-order model."""
         r = self.distance
         moved = self.problem.margins.push(self.state.scores, self.scores)
-        there = r + moved
-        wrong = ((r > 0) != (there > 0)) & (np.abs(there) > 1e-10)
         floor = self.problem.loss.floor
         # the interior point wants floors, and the smooth Newton method wants none
-        if lively and (np.isfinite(floor).all() or np.isneginf(floor).all()):
-            wrong |= (r > 0) & (np.abs(moved) > self._lively(moved))
+        alike = lively and (np.isfinite(floor).all() or np.isneginf(floor).all())
+        wrong = _misjudged(r, moved, self._lively(moved) if alike else inf)
         wrong[self.near] = False
         return np.flatnonzero(wrong)
 
@@ -404,6 +408,38 @@ class _Mixed:
             gain = rows.loss.value(after) - rows.loss.value(self.state.u[self.near])
             value += float(np.sum(rows.weight * gain))
         return -value
+
+
+def _is_plain(problem: Problem) -> bool:
+    """Whether there are two classes, and nothing stands in for their losses."""
+    return isinstance(problem.margins, SignedMargin) and type(problem.loss) is TruncatedLogistic
+
+
+def _second_order_of_many(problem: Problem, u: Array, rows: Array) -> tuple[Array, Array]:
+    """Hessian and gradient of many rows, with all that is elementwise in one compiled pass."""
+    # compiles, so only when needed
+    from grayzone.numerics.jit_losses import second_order
+
+    assert isinstance(problem.margins, SignedMargin)
+    omega, residual = np.empty(rows.size), np.empty(rows.size)
+    columns = u, problem.loss.floor, problem.weight, problem.margins.y
+    looped(second_order, rows, *columns, omega, residual, n_rows=rows.size)
+    grams, gradient = problem.design.gram(omega[:, None], residual[:, None], rows)
+    return grams[0], gradient
+
+
+def _misjudged(distance: Array, moved: Array, most: float) -> Array:
+    """Mark rows that cross the kink, or move by more than ``most`` above it."""
+    if are_many(moved, distance):
+        # compiles, so only when needed
+        from grayzone.numerics.jit_losses import misjudged
+
+        wrong = np.empty(moved.size, dtype=bool)
+        looped(misjudged, distance, moved, most, _ROUNDING, wrong, n_rows=moved.size)
+        return wrong
+    there = distance + moved
+    crosses = ((distance > 0) != (there > 0)) & (np.abs(there) > _ROUNDING)
+    return crosses | ((distance > 0) & (np.abs(moved) > most))
 
 
 def _constant(problem: Problem, state: State, tol: float) -> State | None:

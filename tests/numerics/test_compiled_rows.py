@@ -1,0 +1,113 @@
+"""Compiled passes over many rows beside the formulas that they take the place of."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from grayzone.numerics import pieces
+from grayzone.numerics.designs import as_design
+from grayzone.numerics.losses import TruncatedLogistic
+from grayzone.numerics.margins import SignedMargin
+from grayzone.solvers.policy.policy import BinaryPolicy
+from grayzone.solvers.policy.problem import log_loss, policy_values
+from grayzone.solvers.problem import Problem
+from grayzone.solvers.truncated import decomposed
+
+EXTREMES = [0.0, -0.0, 1e-300, -1e-300, 1e-9, -1e-9, 30.0, -30.0, 800.0, -800.0, 1e300, -1e300]
+N = 1003
+
+
+@pytest.fixture(params=[1, 2])
+def _many(request, monkeypatch):
+    """Few rows are as good as many; `_many` is used for its effect only."""
+    monkeypatch.setattr(pieces, "MANY", 0)
+    monkeypatch.setattr(pieces, "PIECE", 16)
+    with threadpool_limits(request.param, user_api="blas"):
+        yield
+
+
+def numbers(seed, scale=1.0):
+    values = scale * np.random.default_rng(seed).normal(size=N)
+    values[: len(EXTREMES)] = EXTREMES
+    return values
+
+
+@pytest.fixture
+def policy_rows():
+    q = np.random.default_rng(1).uniform(size=(N, 2))
+    q[20:30, 0], q[25:35, 1] = 0.0, 0.0
+    return numbers(0, 3.0)[:, None], q
+
+
+@pytest.mark.usefixtures("_many")
+def test_a_policy_of_two_actions(policy_rows):
+    F, q = policy_rows
+    policy = BinaryPolicy()
+    p = policy.proba(F)
+    np.testing.assert_allclose(policy_values(policy, "proba", 2, F), p, rtol=1e-15)
+    for name in ("pull", "bend"):
+        expected = getattr(policy, name)(p, q)
+        np.testing.assert_allclose(policy_values(policy, name, 1, p, q), expected, rtol=1e-15)
+
+
+@pytest.mark.usefixtures("_many")
+def test_log_losses_of_a_policy(policy_rows):
+    F, q = (rows[len(EXTREMES) :] for rows in policy_rows)
+    assert float(log_loss(BinaryPolicy(), F, q)) == pytest.approx(
+        float(BinaryPolicy().losses(F, q).sum()), rel=1e-14
+    )
+    # each of the extremes alone: in one sum the largest would hide all others
+    for f in EXTREMES[:-2]:
+        alone, target = np.full((20, 1), f), np.full((20, 2), 0.5)
+        assert float(log_loss(BinaryPolicy(), alone, target)) == pytest.approx(
+            float(BinaryPolicy().losses(alone, target).sum()), rel=1e-14
+        )
+
+
+def test_slopes_of_the_loss(monkeypatch):
+    u, floor = numbers(2, 3.0), np.random.default_rng(3).normal(size=N)
+    floor[::5], floor[: len(EXTREMES)] = -np.inf, -np.inf
+    u[100:110] = floor[100:110]  # on the kink
+    loss = TruncatedLogistic(floor)
+    expected = *loss.slopes(u), loss.slope(u)
+    monkeypatch.setattr(pieces, "MANY", 0)
+    for found, value in zip((*loss.slopes(u), loss.slope(u)), expected, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-15)
+
+
+@pytest.mark.usefixtures("_many")
+def test_hessian_and_gradient_of_some_rows():
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(N, 3)), rng.choice([-1.0, 1.0], size=N)
+    floor, weight = rng.normal(size=N), rng.uniform(size=N)
+    floor[::7] = -np.inf
+    problem = Problem(as_design(X), SignedMargin(y), TruncatedLogistic(floor), weight, 1.0)
+    scores = problem.design.scores(rng.normal(size=(1, 4)))
+    u, rows = problem.margins.margin(scores), rng.permutation(N)[:700]
+    slope, bend = (weight[rows] * of for of in problem.loss.take(rows).slopes(u[rows]))
+    expected = problem.second_order(scores[rows], bend, slope, slope, rows)
+    for found, value in zip(
+        decomposed._second_order_of_many(problem, u, rows), expected, strict=True
+    ):
+        np.testing.assert_allclose(found, value, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("most", [0.5, np.inf])
+def test_rows_that_a_step_misjudges(monkeypatch, most):
+    distance, moved = numbers(4), numbers(5)[::-1].copy()
+    distance[200:210] = -moved[200:210]  # onto the kink
+    distance[210:220] = -moved[210:220] + 1e-11  # no more than rounding beyond it
+    expected = decomposed._misjudged(distance, moved, most)
+    assert 0 < expected.sum() < N
+    monkeypatch.setattr(pieces, "MANY", 0)
+    np.testing.assert_array_equal(decomposed._misjudged(distance, moved, most), expected)
+
+
+@pytest.mark.parametrize(
+    "column", [np.zeros((4, 1)), np.zeros(4, dtype=np.float32), np.zeros(0), [0.0] * 4]
+)
+def test_other_columns_are_left_to_numpy(monkeypatch, column):
+    monkeypatch.setattr(pieces, "MANY", 1)
+    assert pieces.are_many(np.zeros(4))
+    assert not pieces.are_many(column)
+    assert not pieces.are_many(np.zeros(4), np.zeros(1))

@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,13 @@ def _npy(rows: int, features: int) -> Any:
 def _fit(name: str, data: Callable[[], tuple[Any, ...]], **parameters: Any) -> Fit:
     import grayzone
 
-    given = data()
+    given, kind = data(), getattr(grayzone, name)
     if "estimator" in parameters:
         parameters["estimator"] = LogisticRegression()
-    return lambda: getattr(grayzone, name)(**parameters).fit(*given)
+    # what an earlier checkout has no parameter for, it does in the way that is asked for
+    known = signature(kind).parameters
+    parameters = {key: value for key, value in parameters.items() if key in known}
+    return lambda: kind(**parameters).fit(*given)
 
 
 TLR, IVM, TBL = "TruncatedLogisticRegression", "ImportVectorMachine", "TightBoundLogisticRegression"

@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.floating[Any]]  # predictions: single or double precision
 # Values of X, and weights and inverse penalties, up to which weighted sums of squares are doubles.
 LARGEST, HEAVIEST = 1e100, 1e50
+# Values from which their squares are worth several threads, and up to which BLAS takes one.
+_MANY_VALUES, _UNTHREADED = 2**20, 8192
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -191,8 +193,11 @@ def check_values(X: Array, place: str = "") -> None:
         return
     if isinstance(values, np.ndarray) and (values.flags.c_contiguous or values.flags.f_contiguous):
         flat = values.ravel(order="K")
+        # one reading; threads that BLAS wakes for little would be in the way of what comes next
+        step = flat.size if flat.size > _MANY_VALUES else _UNTHREADED
+        parts = (flat[start : start + step] for start in range(0, flat.size, step))
         with np.errstate(over="ignore"):
-            if float(np.dot(flat, flat)) <= LARGEST**2:  # in one reading
+            if sum(float(np.dot(part, part)) for part in parts) <= LARGEST**2:
                 return
     largest = max(float(xp.max(values)), -float(xp.min(values)))
     if largest > LARGEST:

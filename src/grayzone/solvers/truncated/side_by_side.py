@@ -32,12 +32,14 @@ from grayzone.numerics.namespace import array_namespace
 Array = Any
 
 # Steps after which another Hessian is worth its price: its share of coefficients, within limits.
-_RENEWED, _LEAST_RENEWED, _MOST_RENEWED = 500, 5, 15
+_RENEWED, _QUICKLY_RENEWED, _LEAST_RENEWED, _MOST_RENEWED = 500, 1500, 5, 15
+_OFTEN = 10  # steps with one Hessian for which a device better inverts its factor
 _PATIENCE, _SMALLER = 12, 0.5  # steps of all columns without a gap that is smaller
 _LEVEL = 0.05  # slope at the end of a line search, as a share of that at its start
 _SEARCHES = 20
 # Force on an intercept, relative to all that pulls on it, at which to stop, and that is rounding.
 _CENTRED, _BALANCED, _CENTRINGS = 1e-15, 1e-13, 6
+_FLAT = 0.2  # share of rows with flat losses from which on these are better left out of a Hessian
 _EXTRAPOLATED = 1.0  # farthest that a path is followed beyond its last piece, in its lengths
 
 
@@ -89,11 +91,13 @@ class SideBySide:
         -1 and 1.
     weight : array of shape (n, F)
         Weights of the rows in each fit; zero where it does not see them.
+    loss : object, optional
+        Smooth losses of margins (n, F); the logistic one by default.
     """
 
-    def __init__(self, design: Design, sign: Array, weight: Array) -> None:
+    def __init__(self, design: Design, sign: Array, weight: Array, loss: Any = None) -> None:
         self.design, self.sign, self.weight = design, sign[:, None], weight
-        self.loss = Logistic(weight[:1, :1])  # of margins (n, F): it has no floor
+        self.loss = Logistic(weight[:1, :1]) if loss is None else loss  # the first has no floor
         self.xp, self.free = array_namespace(weight), design.penalised()
         self.n_fits, self.penalty = weight.shape[1], 1.0
         self.point: Point
@@ -101,7 +105,8 @@ class SideBySide:
         self._solve: Any = None
         self._way: _Way | None = None
         self._since = 0  # steps with this Hessian
-        self._lasting = min(_MOST_RENEWED, max(_LEAST_RENEWED, design.n_coef // _RENEWED))
+        each = _QUICKLY_RENEWED if getattr(design, "quick_grams", False) else _RENEWED
+        self._lasting = min(_MOST_RENEWED, max(_LEAST_RENEWED, design.n_coef // each))
 
     def prior(self) -> Array:
         """No slopes, and intercepts that give back the class priors."""
@@ -170,6 +175,11 @@ class SideBySide:
         self.point, gaps = self._gaps(self.point, tol)
         return gaps
 
+    def promised(self) -> Array:
+        """What the last step could gain at most, by its Hessian, relative to the objective."""
+        assert self._way is not None
+        return as_numpy(0.5 * self._way.steepness / self.point.values)
+
     # ------------------------------------------------------------------------------------------
     # Points
     # ------------------------------------------------------------------------------------------
@@ -194,14 +204,24 @@ class SideBySide:
             bend = self.loss.curvature(-self.sign * point.scores)
             omega = xp.mean(self.weight * bend, axis=1)[:, None]
             self._hessian, self._since = None, 0  # gone before there is another
-            grams, pull = self.design.gram(omega, self._residual(point.scores))
+            grams, pull = self._gram(omega, self._residual(point.scores))
             self._hessian = grams[0, :, :]
         else:
             pull = self.design.gradient(self._residual(point.scores))
         self.point = point._replace(gradient=pull + self.penalty * self.free * point.coef)
         ridge = self.penalty * self.free
-        self._solve = factorise(with_diagonal(self._hessian, ridge), often=True)
+        often = self._lasting >= _OFTEN
+        self._solve = factorise(with_diagonal(self._hessian, ridge), often=often)
         self._way = None
+
+    def _gram(self, omega: Array, residual: Array) -> tuple[Array, Array]:
+        """Gram matrix and gradient of rows whose losses are not flat."""
+        xp, n = self.xp, omega.shape[0]
+        bent = xp.nonzero((omega[:, 0] > 0.0) | xp.any(residual != 0.0, axis=1))[0]
+        if bent.shape[0] > (1.0 - _FLAT) * n:
+            return self.design.gram(omega, residual)
+        omega, residual = (xp.take(values, bent, axis=0) for values in (omega, residual))
+        return self.design.gram(omega, residual, bent)
 
     # ------------------------------------------------------------------------------------------
     # Steps

@@ -469,6 +469,51 @@ def test_many_rows_on_a_device(zone, monkeypatch):
         np.testing.assert_allclose(there.restriction_cost_, here.restriction_cost_, rtol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("C", "zone", "shift"),
+    [
+        (0.01, 1.0, 0.0),
+        (10.0, (0.05, 0.2), -3.0),
+        (1e4, (0.02, 0.03), -4.0),
+        (10.0, (0.3, 1.0), 0.0),
+    ],
+    ids=["hardly any function", "rare class", "rarer, narrow zone", "one kink"],
+)
+def test_zones_on_a_device_from_rounded_kinks(C, zone, shift):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4500, 3))
+    y = (rng.random(4500) < expit(2.0 * np.sin(2.0 * X[:, 0]) + X[:, 1] + shift)).astype(int)
+    weight = rng.integers(0, 4, 4500).astype(float)
+    model = TruncatedLogisticRegression(
+        C=C, zone=zone, kernel="rbf", gamma=0.5, centres=60, random_state=0, tol=1e-9
+    )
+    here = clone(model).fit(X, y, sample_weight=weight)
+    with config_context(array_api_dispatch=True):
+        there = clone(model).fit(*(torch.asarray(a) for a in (X, y, weight)))
+    assert there.dual_gap_ <= 1e-9
+    assert there.n_iter_ <= 6  # what is left after rounded kinks
+    np.testing.assert_allclose(there.objective_, here.objective_, rtol=2e-9)
+
+
+def test_a_gram_in_half_precision_is_close_in_every_direction(monkeypatch):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("for CUDA devices")
+    monkeypatch.setattr("grayzone.numerics.centred_design._WORTH_ROUNDING", 0.0)
+    rng = np.random.default_rng(0)
+    X, Z, weights = rng.normal(size=(300, 2)), rng.normal(size=(20, 2)), rng.random((300, 1))
+    X, Z, weights = (torch.asarray(a, device="cuda") for a in (X, Z, 1e4 * weights))
+    features, _ = centre_map(Kernel("rbf", 0.1), Z, weights)
+    exact, _ = CentredDesign(X, features, coarse=False).gram(weights, weights)
+    design = CentredDesign(X, features)
+    assert design.quick_grams
+    coarse, _ = design.gram(weights, weights)
+    ridge = torch.eye(21, dtype=torch.float64, device="cuda")
+    quotient = torch.linalg.eigvals(torch.linalg.solve(exact[0] + ridge, coarse[0] + ridge))
+    assert float((quotient - 1.0).abs().max()) < 0.05
+
+
 @pytest.mark.parametrize("zone", [None, 1.0])
 def test_many_rows_in_blocks(zone, monkeypatch):
     X, y = many()

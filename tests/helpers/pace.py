@@ -424,6 +424,7 @@ HEAVY = {
     """,
     "tests/estimators/test_centres.py": """
         test_features_are_made_once_a_fold test_many_rows_in_blocks test_many_rows_on_a_device
+        test_zones_on_a_device_from_rounded_kinks
         test_what_centres_leave_is_estimated_without_bias
     """,
     "tests/estimators/test_truncated_cv.py": """

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
@@ -11,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 from grayzone import TruncatedLogisticRegression, TruncatedLogisticRegressionCV
 from grayzone.numerics.centred_design import CentredDesign
 from grayzone.numerics.designs import as_design
-from grayzone.numerics.losses import Logistic
+from grayzone.numerics.losses import Logistic, SmoothedLogistic, TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin
 from grayzone.solvers import Problem, certify
 from grayzone.solvers.truncated.side_by_side import SideBySide
@@ -75,6 +76,29 @@ def test_gaps_are_those_of_the_certificate():
             assert own.relative <= tol
             assert_allclose(found.gaps[column], own.relative, rtol=1e-4, atol=1e-14)
             assert_allclose(found.point.values[column], own.primal, rtol=1e-12)
+
+
+def test_rounded_kinks_are_losses_like_others():
+    X, y = rows(seed=7)
+    sign, floor = np.where(y == 1, 1.0, -1.0), np.where(y == 1, -0.5, -1.5)
+    loss = SmoothedLogistic(TruncatedLogistic(floor[:, None]), 0.1)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, (len(y), 1))
+    fits = SideBySide(as_design(X), sign, weight, loss)
+    found = fits.fit(fits.prior(), 0.5, 1e-13, 100)
+    assert found.gaps[0] <= 1e-13
+
+    def value(coef):
+        u = -sign * (X @ coef[:-1] + coef[-1])
+        own = SmoothedLogistic(TruncatedLogistic(floor), 0.1)
+        return weight[:, 0] @ own.value(u) + 0.25 * coef[:-1] @ coef[:-1]
+
+    other = minimize(value, np.zeros(X.shape[1] + 1), method="BFGS", options={"gtol": 1e-7})
+    assert_allclose(found.point.values[0], value(found.point.coef[0]), rtol=1e-12)
+    assert_allclose(found.point.values[0], other.fun, rtol=1e-9)
+    # many of these losses are flat, and such rows are left out of Hessians
+    flat = -sign * found.point.scores[:, 0] < floor - 0.1
+    assert np.mean(flat) > 0.2
+    assert 0.0 <= fits.promised()[0] <= 1e-9  # by the last step
 
 
 def test_a_stale_hessian_costs_steps_and_nothing_else():

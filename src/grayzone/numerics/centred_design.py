@@ -9,9 +9,11 @@ Scores and gradients do not need the features, only kernel values: :math:`w'\var
 Both are in double precision, always. Gram matrices need the features, and n m^2 multiplications. A
 Newton step may be taken with a Hessian that is a little wrong, so that large ones are summed from
 features in single precision: of both factors of a product the same rounded numbers, so that what
-comes out is positive definite and close to the truth in every direction, small ones included. Where
-Hessians are those of few rows, what is kept of all rows are the values: features of many rows
-and centres are as dear as a Gram matrix.
+comes out is positive definite and close to the truth in every direction, small ones included.
+Where a device multiplies numbers in half precision and adds in single, features are rounded to
+that: no more coarsely than the fastest products in single precision would. Where Hessians are
+those of few rows, what is kept of all rows are the values: features of many rows and centres are as
+dear as a Gram matrix.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import scipy.sparse as sp
@@ -47,6 +49,8 @@ _SINGLE = 6e-8
 # Rows times squared centres, and rows a centre, from which values are kept in place of features if
 # these are asked for of few rows.
 _DEAR, _MANY = 1e10, 50
+# Rounding error of the smallest numbers in half precision; columns that products of them like.
+_HALF, _ALIGNED = 3e-8, 8
 
 
 def are_dear(n_rows: int, n_centres: int) -> bool:
@@ -239,13 +243,18 @@ class CentredDesign(Design):
 
     def of_first(self, k: int) -> Design:
         """Return the design of the features of the first centres."""
-        if self.kept is not None:
-            return DenseDesign(self.kept.X[:, :k], self.fit_intercept)
         features, own = self.features.first(k), 0.5 * self.budget
-        design = CentredDesign(self.X, features, self.fit_intercept, budget=own, coarse=self.coarse)
-        if self.kept_values is not None:
-            design.few, design.kept_values = True, self.kept_values[:, :k]
-        return design
+        part = CentredDesign(self.X, features, self.fit_intercept, budget=own, coarse=self.coarse)
+        if self.kept is not None:
+            part.kept = DenseDesign(self.kept.X[:, :k], self.fit_intercept)
+        elif self.kept_values is not None:
+            part.few, part.kept_values = True, self.kept_values[:, :k]
+        return part
+
+    @property
+    def quick_grams(self) -> bool:
+        """Whether Gram matrices cost no more than a few readings of the features."""
+        return self.coarse and _adds_halves(self.features.inverse)
 
     # ------------------------------------------------------------------------------------------
     # Features that are kept
@@ -412,26 +421,29 @@ class CentredDesign(Design):
 
         Sums over the rows of a chunk are in single precision, those over chunks in double.
         """
-        xp, p = array_namespace(root), self.n_coef
-        root = xp.astype(root, xp.float32)
+        xp, p, (n, _) = array_namespace(root), self.n_coef, root.shape
+        largest = float(xp.max(root))
+        half = _adds_halves(root) and 0.0 < n * (_HALF * largest) ** 2 <= _NOISE
+        unit, dtype = (largest, xp.float16) if half else (1.0, xp.float32)
+        root = xp.astype(root / unit, xp.float32)
         _ = self.kept is None and self._kept_rounded  # made by all threads together
 
         def part(start: int, stop: int) -> Array:
             total = xp.zeros((p, p), dtype=xp.float64, device=device(root))
             for a, b in self.chunks(start, stop):
                 block = self._some_rounded(_part(rows, a, b))
-                scaled = xp.empty((b - a, p), dtype=xp.float32, device=device(root))
+                columns = p if self._here else -(-p // _ALIGNED) * _ALIGNED
+                scaled = xp.zeros((b - a, columns), dtype=dtype, device=device(root))
                 scaled[:, : self.n_features] = xp.astype(block, xp.float32, copy=False) * root[a:b]
                 if self.fit_intercept:
-                    scaled[:, self.n_features :] = root[a:b]
+                    scaled[:, self.n_features : p] = root[a:b]
                 _add_square(total, scaled)
             return total
 
-        n = root.shape[0]
         with coarse_products(root):
             total = sum(split(n, part, threads=self._threads(n), kind=PRODUCTS))
         lower = xp.tril(total)
-        return (lower + xp.tril(total, k=-1).T)[None, :, :]
+        return (unit * unit) * (lower + xp.tril(total, k=-1).T)[None, :, :]
 
     def square_sums(self, weights: Array) -> Array:
         xp = array_namespace(weights)
@@ -486,11 +498,30 @@ def _add_square(total: Array, scaled: Array) -> None:
     if is_numpy_array(total):  # one operand twice halves the work (syrk)
         total += scaled.T @ scaled
         return
-    step = max(_LEAST_PANEL, -(-p // _PANELS))
+    product = xp.matmul
+    if scaled.dtype != xp.float32:
+        product = partial(xp.mm, out_dtype=xp.float32)
+    step = max(_LEAST_PANEL, -(-p // (_PANELS * _ALIGNED)) * _ALIGNED)
     for c in range(0, p, step):
         d = min(p, c + step)
-        block = xp.matmul(scaled[:, c:].T, scaled[:, c:d])
-        total[c:, c:d] += xp.astype(block, xp.float64)
+        total[c:, c:d] += product(scaled[:, c:].T, scaled[:, c : c + step])[: p - c, : d - c]
+
+
+def _adds_halves(like: Array) -> bool:
+    """Whether products of numbers in half precision can be added in single precision."""
+    return is_torch_array(like) and like.device.type == "cuda" and _torch_adds_halves()
+
+
+@cache
+def _torch_adds_halves() -> bool:
+    import torch
+
+    one = torch.ones((_ALIGNED, _ALIGNED), dtype=torch.float16, device="cuda")
+    try:
+        torch.mm(one, one, out_dtype=torch.float32)
+    except (TypeError, RuntimeError):  # before PyTorch 2.8
+        return False
+    return True
 
 
 @contextmanager

@@ -361,14 +361,26 @@ class SmoothedLogistic:
         self.exact = exact
         self.width = width
 
-    def _bent(self, u: Array) -> tuple[Array, Array, Array]:
-        """Rows on the rounded piece, their place t in (-1, 1) on it, and their floors."""
-        xp = array_namespace(u)
-        bent = xp.abs(u - self.exact.floor) < self.width
-        if isinstance(bent, np.ndarray):  # few places are quicker than a mask
+    def _bent(self, u: Array) -> tuple[Any, Array, Array]:
+        """Rows on the rounded piece, their place t in (-1, 1) on it, and their floors.
+
+        In NumPy's memory these are few places; a device rather looks at all rows than for some.
+        """
+        xp, floor = array_namespace(u), self.exact.floor
+        bent = xp.abs(u - floor) < self.width
+        if isinstance(bent, np.ndarray):
             bent = bent.nonzero()[0]
-        floor = self.exact.floor[bent]
-        return bent, (u[bent] - floor) / self.width, floor
+            return bent, (u[bent] - floor[bent]) / self.width, floor[bent]
+        floor = self.exact.finite_floor
+        return bent, xp.clip(u - floor, min=-self.width, max=self.width) / self.width, floor
+
+    @staticmethod
+    def _filled(values: Array, bent: Any, own: Array) -> Array:
+        """Values with their own ones on the rounded piece."""
+        if isinstance(values, np.ndarray):
+            values[bent] = own
+            return values
+        return array_namespace(values).where(bent, own, values)
 
     def _rounded(self, t: Array, floor: Array) -> Array:
         """Margin after rounding, F + m(u - F)."""
@@ -377,17 +389,14 @@ class SmoothedLogistic:
 
     def value(self, u: Array) -> Array:
         """Loss of each margin."""
-        value = self.exact.value(u)
         bent, t, floor = self._bent(u)
-        value[bent] = softplus(self._rounded(t, floor))
-        return value
+        return self._filled(self.exact.value(u), bent, softplus(self._rounded(t, floor)))
 
     def slope(self, u: Array) -> Array:
         """First derivative."""
-        slope = self.exact.slope(u)
         bent, t, floor = self._bent(u)
-        slope[bent] = sigmoid(self._rounded(t, floor)) * (0.5 + t * (0.75 - t * t / 4))
-        return slope
+        own = sigmoid(self._rounded(t, floor)) * (0.5 + t * (0.75 - t * t / 4))
+        return self._filled(self.exact.slope(u), bent, own)
 
     def curvature(self, u: Array) -> Array:
         """Second derivative."""
@@ -400,9 +409,8 @@ class SmoothedLogistic:
         p = sigmoid(self._rounded(t, floor))
         square = t * t
         first, second = 0.5 + t * (0.75 - square / 4), 0.75 * (1 - square) / self.width
-        slope[bent] = p * first
-        bend[bent] = p * ((1.0 - p) * first * first + second)
-        return slope, bend
+        own = p * ((1.0 - p) * first * first + second)
+        return self._filled(slope, bent, p * first), self._filled(bend, bent, own)
 
 
 class Ramp:

@@ -3,6 +3,9 @@
 Features of the first centres are the first features, so that a fit to few of them is a start for
 more at a small part of the price. Hessians are dear there, and products with the features are
 cheap: one of these serves for many steps (:mod:`grayzone.solvers.truncated.side_by_side`).
+
+Losses with a kink are rounded off, at first widely and then less: that leads so near to the optimum
+that few rows are left to be treated exactly (:mod:`grayzone.solvers.truncated.streamed`).
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import numpy as np
 
 from grayzone.numerics.centred_design import CentredDesign
 from grayzone.numerics.designs import Design
+from grayzone.numerics.losses import SmoothedLogistic, TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import State
@@ -22,7 +26,9 @@ from grayzone.solvers.truncated.side_by_side import SideBySide
 Array = Any
 
 _LEVELS, _LEAST = (16, 4), 200  # parts of the centres to start from, and how many pay
-_ROUGHLY, _MOST = 1e-3, 30  # gap and steps of these
+_ROUGHLY, _MOST = 1e-2, 30  # what their last steps may promise, and how many there are
+# Half-widths of rounded kinks, and what the last step with each may promise.
+_WIDTHS, _SHARES = (0.1, 0.03), (1e-3, 1e-5)
 _ONE = np.ones(1, dtype=bool)
 
 
@@ -33,17 +39,36 @@ def suits_conjugate(problem: Problem) -> bool:
     return smooth and problem.n_outputs == 1 and isinstance(problem.design, CentredDesign)
 
 
-def start_from_few(problem: Problem) -> Array:
-    """Coefficients (1, p) of a fit to some of the centres."""
+def start_from_few(problem: Problem, width: float | None = None) -> Array:
+    """Coefficients (1, p) of a fit to some of the centres, of kinks rounded off on some width."""
     design = problem.design
     assert isinstance(design, CentredDesign)
     m = design.n_features
-    coef = _beside(problem, design).prior()
+    coef = _beside(problem, design, width).prior()
     for k in (m // level for level in _LEVELS if m // level >= _LEAST):
-        fits = _beside(problem, design.of_first(k))
-        found = fits.fit(_of_first(coef, k, m), problem.penalty, _ROUGHLY, _MOST)
-        coef = _of_all(found.point.coef, k, m)
+        fits = _beside(problem, design.of_first(k), width)
+        coef = _of_all(_roughly(fits, _of_first(coef, k, m), problem.penalty, _ROUGHLY), k, m)
     return coef
+
+
+def start_from_rounded(problem: Problem, start: Array | None = None) -> Array:
+    """Coefficients (1, p) of a fit to all centres whose kinks are rounded off, less and less."""
+    coef = start_from_few(problem, _WIDTHS[0]) if start is None else start
+    for width, share in zip(_WIDTHS, _SHARES, strict=True):
+        if start is None or width == _WIDTHS[-1]:
+            fits = _beside(problem, problem.design, width)
+            coef = _roughly(fits, coef, problem.penalty, share)
+    return coef
+
+
+def _roughly(fits: SideBySide, coef: Array, penalty: float, share: float) -> Array:
+    """Coefficients after steps until one of them promises no more than a share of the objective."""
+    fits.begin(coef, penalty)
+    for _ in range(_MOST):
+        fits.advance(_ONE, 0.0)
+        if float(fits.promised()[0]) <= share:
+            break
+    return fits.point.coef
 
 
 def _of_first(coef: Array, k: int, m: int) -> Array:
@@ -58,10 +83,13 @@ def _of_all(coef: Array, k: int, m: int) -> Array:
     return xp.concat([coef[:, :k], rest, coef[:, k:]], axis=1)
 
 
-def _beside(problem: Problem, design: Design) -> SideBySide:
+def _beside(problem: Problem, design: Design, width: float | None = None) -> SideBySide:
     """The problem as one column."""
     assert isinstance(problem.margins, SignedMargin)
-    return SideBySide(design, problem.margins.y, problem.weight[:, None])
+    loss = None
+    if width is not None:
+        loss = SmoothedLogistic(TruncatedLogistic(problem.loss.floor[:, None]), width)
+    return SideBySide(design, problem.margins.y, problem.weight[:, None], loss)
 
 
 class Conjugate:

@@ -120,6 +120,7 @@ class Reading:
     band: float
     gathers: bool  # whether near rows are brought along, rather than rounded off
     held: Held | None  # the last solve, whose rows have multipliers of their own
+    bends: bool = True  # whether Hessians are wanted, and what goes with them
 
     def __call__(self, rows: Rows) -> Sums:
         """Sum over a block."""
@@ -133,18 +134,19 @@ class Reading:
         duals = problem.margins.pull(scores, own)
         near = _in_band(problem, scores, self.band)
         far = xp.nonzero(~near & (u > loss.floor) & (w > 0))[0]
-        near_places = xp.nonzero(near)[0]
-        H, g = _second_order(problem, scores, u, far, None)
         sums: Sums = {
             "loss": float(xp.sum(w * loss.value(u))),
             "rest": problem.design.gradient(w[:, None] * duals),
             "flow": problem.margins.flow(duals, w),
-            "hessian": H,
-            "gradient": g,
             "n_far": int(far.shape[0]),
         }
+        if not self.bends:
+            return sums
+        H, g = _second_order(problem, scores, u, far, None)
+        sums = {**sums, "hessian": H, "gradient": g}
         if not self.spec.has_kinks:
             return sums
+        near_places = xp.nonzero(near)[0]
         if self.gathers:
             return {**sums, "near": picked(rows, near_places)}
         rounded_H, rounded_g = _second_order(problem, scores, u, near_places, self.band)

@@ -33,17 +33,19 @@ from grayzone.numerics.namespace import array_namespace
 
 Array = Any
 
-# Steps after which another Hessian is worth its price: a share of the coefficients, a larger one
-# in NumPy's memory than on a device, within limits.
-_RENEWED, _RENEWED_HERE, _LEAST_RENEWED, _MOST_RENEWED = 500, 130, 5, 15
-# Rows times squared coefficients from which a Hessian is that of a sample of rows, and how many of
-# them it has for each coefficient: more would hardly make it a better one.
+# Steps after which another Hessian is worth its price: a share of the coefficients, the largest in
+# NumPy's memory and the smallest on devices with quick products, within limits.
+_RENEWED, _RENEWED_HERE, _QUICKLY_RENEWED, _LEAST_RENEWED, _MOST_RENEWED = 500, 130, 1500, 5, 15
+_OFTEN = 10  # steps with one Hessian for which a device better inverts its factor
+# Rows times squared coefficients from which a Hessian is that of a sample of rows in NumPy's memory,
+# and how many of them it has for each coefficient: more would hardly make it a better one.
 _DEAR, _EACH = 1e10, 20
 _PATIENCE, _SMALLER = 12, 0.5  # steps of all columns without a gap that is smaller
 _LEVEL = 0.05  # slope at the end of a line search, as a share of that at its start
 _SEARCHES = 20
 # Force on an intercept, relative to all that pulls on it, at which to stop, and that is rounding.
 _CENTRED, _BALANCED, _CENTRINGS = 1e-15, 1e-13, 6
+_FLAT = 0.2  # share of rows with flat losses from which on these are better left out of a Hessian
 _EXTRAPOLATED = 1.0  # farthest that a path is followed beyond its last piece, in its lengths
 
 
@@ -103,11 +105,13 @@ class SideBySide:
         -1 and 1.
     weight : array of shape (n, F)
         Weights of the rows in each fit; zero where it does not see them.
+    loss : object, optional
+        Smooth losses of margins (n, F); the logistic one by default.
     """
 
-    def __init__(self, design: Design, sign: Array, weight: Array) -> None:
+    def __init__(self, design: Design, sign: Array, weight: Array, loss: Any = None) -> None:
         self.design, self.sign, self.weight = design, sign[:, None], weight
-        self.loss = Logistic(weight[:1, :1])  # of margins (n, F): it has no floor
+        self.loss = Logistic(weight[:1, :1]) if loss is None else loss  # the first has no floor
         self.xp, self.free = array_namespace(weight), design.penalised()
         self.n_fits, self.penalty = weight.shape[1], 1.0
         self.point: Point
@@ -116,8 +120,9 @@ class SideBySide:
         self._solve: Any = None
         self._way: _Way | None = None
         self._since = 0  # steps with this Hessian
-        every = _RENEWED_HERE if is_numpy_array(weight) else _RENEWED
-        self._lasting = min(_MOST_RENEWED, max(_LEAST_RENEWED, design.n_coef // every))
+        each = _QUICKLY_RENEWED if getattr(design, "quick_grams", False) else _RENEWED
+        each = _RENEWED_HERE if is_numpy_array(weight) else each
+        self._lasting = min(_MOST_RENEWED, max(_LEAST_RENEWED, design.n_coef // each))
 
     def prior(self) -> Array:
         """No slopes, and intercepts that give back the class priors."""
@@ -186,6 +191,11 @@ class SideBySide:
         self.point, gaps = self._gaps(self.point, tol)
         return gaps
 
+    def promised(self) -> Array:
+        """What the last step could gain at most, by its Hessian, relative to the objective."""
+        assert self._way is not None
+        return as_numpy(0.5 * self._way.steepness / self.point.values)
+
     # ------------------------------------------------------------------------------------------
     # Points
     # ------------------------------------------------------------------------------------------
@@ -215,17 +225,18 @@ class SideBySide:
             pull = self.design.gradient(self._residual(point.scores))
         self.point = point._replace(gradient=pull + self.penalty * self.free * point.coef)
         ridge = self.penalty * self.free
-        self._solve = factorise(with_diagonal(self._hessian, ridge), often=True)
+        often = self._lasting >= _OFTEN
+        self._solve = factorise(with_diagonal(self._hessian, ridge), often=often)
         self._way = None
 
     def _summed(self, omega: Array, residual: Array) -> tuple[Array, Array]:
         """Hessian of the losses, where it is dear that of a sample of rows; and the exact pull."""
         n, p = omega.shape[0], self.design.n_coef
-        dear = n * float(p) ** 2 >= _DEAR and n >= 2 * _EACH * p
+        dear = n * float(p) ** 2 >= _DEAR and n >= 2 * _EACH * p and is_numpy_array(omega)
         if self._sample is None and dear and self.n_fits == 1:
             self._sample = self._drawn(omega)
         if self._sample is None:
-            grams, pull = self.design.gram(omega, residual)
+            grams, pull = self._gram(omega, residual)
             return grams[0, :, :], pull
         few, xp = self._sample, self.xp
         weights = few.shares * xp.take(omega, few.rows, axis=0)
@@ -241,6 +252,15 @@ class SideBySide:
         rows = xp.clip(xp.searchsorted(along, marks * along[-1]), max=n - 1)
         shares = 1.0 / (size * xp.take(chance, rows))
         return _Sample(rows, shares[:, None], self.design.part(rows))
+
+    def _gram(self, omega: Array, residual: Array) -> tuple[Array, Array]:
+        """Gram matrix and gradient of rows whose losses are not flat."""
+        xp, n = self.xp, omega.shape[0]
+        bent = xp.nonzero((omega[:, 0] > 0.0) | xp.any(residual != 0.0, axis=1))[0]
+        if bent.shape[0] > (1.0 - _FLAT) * n:
+            return self.design.gram(omega, residual)
+        omega, residual = (xp.take(values, bent, axis=0) for values in (omega, residual))
+        return self.design.gram(omega, residual, bent)
 
     # ------------------------------------------------------------------------------------------
     # Steps

@@ -16,35 +16,30 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import device
 
-from grayzone.numerics.linalg import factorise, with_diagonal
+from grayzone.numerics.centred_design import CentredDesign
 from grayzone.numerics.losses import SmoothedLogistic
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import Certified, Terms, closed, terms_of
 from grayzone.solvers.problem import Problem
+from grayzone.solvers.truncated.conjugate import start_from_rounded
 from grayzone.solvers.truncated.decomposed import read_off
-from grayzone.solvers.truncated.interior_point import (
-    Inner,
-    Quadratic,
-    interior_point,
-    smooth_newton,
-)
-from grayzone.solvers.truncated.readings import (
-    LIVELY,
-    Distance,
-    Held,
-    Lengths,
-    Misjudged,
-    Reading,
-    StreamedMultipliers,
-    misjudged,
-    near_kink,
-)
+from grayzone.solvers.truncated.interior_point import Quadratic, interior_point, smooth_newton
+from grayzone.solvers.truncated.readings import Distance, Held, Reading, StreamedMultipliers
 from grayzone.solvers.truncated.spec import TruncatedSpec
+from grayzone.solvers.truncated.streamed_model import (
+    FIRST_HELD,
+    LAST_INNER,
+    NEARLY,
+    Model,
+    Step,
+    gained,
+    quantile,
+)
 from grayzone.sources.gather import Gathered, draw_sample, gather
 from grayzone.sources.labelled import Labelled
 from grayzone.sources.source import Sums
@@ -66,18 +61,18 @@ _NEAR_SHARE, _FIRST_BAND = 0.02, 1e-3  # rows in the first band, and its least w
 _REACH = 0.5  # half-width of the next band, as a share of how far rows near the kink moved
 _LEAST_NEAR = 40  # rows in a band, for each coefficient
 _LEAST_MAPPED = 1  # the same, of features
+_HINGED = 1.35  # rows in a band, for each that the last step left on the kink
 _DENSITY = 0.01  # share of rows that tells how dense they are around the kink
-_CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
-_INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
 _WORTH_CERTIFYING = 100.0  # last decrease, in units of the tolerance, that may be the last
+_WORTH_MAPPED = 1e-4  # the same of features, relative to the objective
 _HOPELESS = 2.0  # part of a gap, in units of the tolerance, that makes it not worth computing
 _BALANCED = 1e-13  # distance of factors from one that is nothing but rounding
-_JOINS = 2  # times that misjudged rows may join the near ones in a step
 _HALVINGS, _FEW_HALVINGS = 30, 4  # of a step; few where another model would do better
 _MUCH_LOWER, _DOUBLINGS = 0.5, 30  # value that makes a step worth twice its length, and how often
 _ROUGH = 0.1  # decrease promised, per coefficient, up to which kinks of mapped rows are rounded off
-_LENGTHS, _NEARLY = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.03, 0.01), 0.9  # lengths that are looked at
+_LENGTHS = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.03, 0.01)  # lengths that are looked at
 _CROWDED, _MANY = 0.1, 20  # share of a band that can be held, and rows in those that can
+_OFF = 1e-3  # share of a slope that is no multiplier of a row on the kink
 _NARROWEST = 1e-9  # width of kinks that are rounded off
 _PATIENCE = 3  # steps without progress
 _NOTHING = 1e-25  # loss of a row that leaves nothing to gain
@@ -110,10 +105,24 @@ class StreamedProblem:
             return min(most, _ROOM) // self.n_slopes
         return max(1, MOST_HELD // max(1, self.n_slopes))
 
+    def worth_certifying(self, tol: float) -> float:
+        """Decrease, relative to the objective, after which a certificate is tried."""
+        worth = _WORTH_CERTIFYING * tol
+        # a Hessian of features is far dearer than to look at forces
+        return worth if self.spec.features is None else max(worth, _WORTH_MAPPED)
+
     @property
     def n_slopes(self) -> int:
         """Coefficients of a score, the intercept left out."""
         return self.spec.n_slopes(self.labelled.n_features)
+
+    @cached_property
+    def rounded_first(self) -> bool:
+        """Whether features of rows with a kink are at hand, so that its rounding off is cheap."""
+        spec, n_rows = self.spec, self.labelled.n_rows
+        if n_rows <= min(self.most, EXACT_ROWS) or not spec.has_kinks or spec.n_outputs > 1:
+            return False
+        return spec.features is not None and self.labelled.held is not None
 
     @cached_property
     def sample(self) -> Problem | None:
@@ -121,6 +130,11 @@ class StreamedProblem:
         n_rows = self.labelled.n_rows
         if n_rows <= min(self.most, EXACT_ROWS):
             return None
+        if self.rounded_first:
+            assert self.labelled.held is not None
+            whole = self.spec.problem(self.labelled.held)
+            if isinstance(whole.design, CentredDesign) and whole.design.kept is not None:
+                return whole  # a look at all of them costs next to nothing
         size = min(self.most // 2, max(EXACT_ROWS, n_rows // 5))
         if self.spec.features is not None:
             size = min(n_rows // 5, max(EXACT_ROWS, _SAMPLE * self.n_slopes))
@@ -142,16 +156,18 @@ class StreamedProblem:
         slopes = coef[:, : self.n_slopes]
         return float(array_namespace(coef).sum(slopes * slopes))
 
-    def read(self, coef: Array, band: float, held: Held | None, gathers: bool) -> StreamedState:
-        """Read the rows at new coefficients."""
-        sums = self.labelled.reduce(Reading(self.spec, coef, band, gathers, held))
+    def read(
+        self, coef: Array, band: float, held: Held | None, gathers: bool, bends: bool = True
+    ) -> StreamedState:
+        """Read the rows at new coefficients; without their Hessian where it may not be needed."""
+        sums = self.labelled.reduce(Reading(self.spec, coef, band, gathers, held, bends))
         return StreamedState(
             coef, band, sums["loss"] + 0.5 * self.penalty * self.square(coef), sums
         )
 
     def value(self, coef: Array) -> float:
         """Criterion (8) at coefficients."""
-        return self.read(coef, 0.0, None, gathers=False).value
+        return self.read(coef, 0.0, None, gathers=False, bends=False).value
 
     def gathered(self, parts: list[Gathered]) -> Gathered:
         """Rows that a reading brought along, put together."""
@@ -165,17 +181,7 @@ class StreamedProblem:
 
     def widest(self, distance: Array) -> float:
         """Band that holds as many rows as can be held, by the sample's distances."""
-        return _quantile(distance, min(1.0, 0.9 * self.most / self.labelled.n_rows))
-
-
-class _Step(NamedTuple):
-    """A change of the coefficients, what it promises, and multipliers of the rows it held."""
-
-    change: Array
-    promised: float
-    near: Problem | None = None
-    multipliers: Array | None = None
-    held: Held | None = None
+        return quantile(distance, min(1.0, 0.9 * self.most / self.labelled.n_rows))
 
 
 @dataclass(frozen=True)
@@ -187,7 +193,7 @@ class StreamedState:
     value: float
     sums: Sums
     decrease: float = inf
-    step: _Step | None = None  # only where it was taken whole
+    step: Step | None = None  # only where it was taken whole
     exact: bool = False  # whether all rows were treated exactly
     idle: int = 0  # steps since the objective last fell by more than rounding
     settled: bool = False
@@ -268,6 +274,8 @@ class Streamed:
 
     def init(self, problem: StreamedProblem, start: Array | None) -> StreamedState:
         """Start from given coefficients, from those of a sample, or from the class priors."""
+        if problem.rounded_first:
+            return _rounded_start(problem, start)
         coef = _start(problem) if start is None else start
         band = _first_band(problem, coef)
         if problem.spec.features is not None and isfinite(band):
@@ -278,10 +286,13 @@ class Streamed:
         """Do one outer step: one reading of the rows where all goes well."""
         if not isfinite(state.value):
             raise FloatingPointError
-        step = _Model(problem, state, tol).step()
+        if "hessian" not in state.sums:
+            here = _read(problem, state.coef, state.band, None)
+            state = replace(here, decrease=state.decrease, idle=state.idle)
+        step = Model(problem, state, tol).step()
         # a model that promises a rise has got out of hand; one at the optimum promises nothing
         credible = step.promised > -1e-9 * abs(state.value)
-        after = _moved(problem, state, step) if credible else None
+        after = _moved(problem, state, step, tol) if credible else None
         if after is None and _may_round(problem, state):
             # near rows that are too few, or kinks that are rounded off too widely
             rounded = "rounded_hessian" in state.sums
@@ -293,7 +304,7 @@ class Streamed:
             return replace(here, step=step, decrease=0.0, stalled=True)
         idle = state.idle + 1 if after.decrease <= 1e-13 * after.value else 0
         exact = after.step is not None and problem.sample is None
-        worth = after.decrease <= _WORTH_CERTIFYING * tol * after.value
+        worth = after.decrease <= problem.worth_certifying(tol) * after.value
         nothing = after.value <= _NOTHING * problem.mass
         stalled = idle > _PATIENCE or nothing
         return replace(after, idle=idle, exact=exact, settled=exact or worth, stalled=stalled)
@@ -324,6 +335,15 @@ def _start(problem: StreamedProblem) -> Array:
     return coef + inner.change
 
 
+def _rounded_start(problem: StreamedProblem, start: Array | None) -> StreamedState:
+    """State at a fit with rounded kinks, and with as many rows around them as can be held."""
+    assert problem.labelled.held is not None
+    coef = start_from_rounded(problem.spec.problem(problem.labelled.held), start)
+    share = FIRST_HELD * problem.most / problem.labelled.n_rows
+    band = quantile(_finite(abs(problem.distances(coef))), min(1.0, share))
+    return _read(problem, coef, max(band, _NARROWEST), None)
+
+
 def _first_band(problem: StreamedProblem, coef: Array) -> float:
     """Half-width of the first band: all rows where they are few, else a small share."""
     if not problem.spec.has_kinks:
@@ -332,10 +352,10 @@ def _first_band(problem: StreamedProblem, coef: Array) -> float:
         return inf
     distance = _finite(abs(problem.distances(coef)))
     # at an earlier optimum rows lie on the kink itself, and others soon will
-    return max(_quantile(distance, _NEAR_SHARE), min(_FIRST_BAND, problem.widest(distance)))
+    return max(quantile(distance, _NEAR_SHARE), min(_FIRST_BAND, problem.widest(distance)))
 
 
-def _next_band(problem: StreamedProblem, state: StreamedState, step: _Step, whole: bool) -> float:
+def _next_band(problem: StreamedProblem, state: StreamedState, step: Step, whole: bool) -> float:
     """Half-width for the next reading, by how far the step would move rows near the kink.
 
     They move much less in the next step than in this one, unless this one had to be cut short.
@@ -347,7 +367,9 @@ def _next_band(problem: StreamedProblem, state: StreamedState, step: _Step, whol
     was, now = problem.distances(state.coef), problem.distances(state.coef + step.change)
     bounded = xp.isfinite(now)
     distance, moved = xp.abs(was[bounded]), xp.abs(now[bounded] - was[bounded])
-    reach = _quantile(moved[distance <= _quantile(distance, 0.2)], 0.99)
+    if problem.rounded_first:
+        return _hinged_band(problem, xp.abs(now[bounded]), step)
+    reach = quantile(moved[distance <= quantile(distance, 0.2)], 0.99)
     widest = problem.widest(distance)
     if not whole:
         # no more rows than can be held
@@ -355,11 +377,21 @@ def _next_band(problem: StreamedProblem, state: StreamedState, step: _Step, whol
     each = _LEAST_NEAR if problem.spec.features is None else _LEAST_MAPPED
     some = min(1.0, each * problem.sample.design.n_coef / n_rows)
     # so few rows that the sample has none of them: their density is that of some more
-    least = some * _quantile(distance, max(some, _DENSITY)) / max(some, _DENSITY)
+    least = some * quantile(distance, max(some, _DENSITY)) / max(some, _DENSITY)
     band = min(state.band, max(_REACH * reach, least))
     # from the second step on rows are better held than rounded off, unless they lie on the kink
     crowded = widest < _CROWDED * band or n_rows < _MANY * problem.most
     return band if crowded else min(band, widest)
+
+
+def _hinged_band(problem: StreamedProblem, distance: Array, step: Step) -> float:
+    """Half-width that holds the rows that a step left on the kink, and some more."""
+    near, a, share = step.near, step.multipliers, 1.0
+    if near is not None:
+        xp, top = array_namespace(a), near.loss.slope_at_floor
+        hinged = int(xp.count_nonzero((a > _OFF * top) & (a < (1.0 - _OFF) * top)))
+        share = _HINGED * hinged / problem.labelled.n_rows
+    return max(min(quantile(distance, share), problem.widest(distance)), _NARROWEST)
 
 
 def _gathers(problem: StreamedProblem, coef: Array, band: float) -> bool:
@@ -382,22 +414,34 @@ def _may_round(problem: StreamedProblem, state: StreamedState) -> bool:
 
 
 def _read(
-    problem: StreamedProblem, coef: Array, band: float, held: Held | None, rounds: bool = False
+    problem: StreamedProblem,
+    coef: Array,
+    band: float,
+    held: Held | None,
+    rounds: bool = False,
+    bends: bool = True,
 ) -> StreamedState:
-    gathers = problem.spec.has_kinks and not rounds and _gathers(problem, coef, band)
-    return problem.read(coef, band, held, gathers)
+    gathers = problem.spec.has_kinks and not rounds and bends and _gathers(problem, coef, band)
+    return problem.read(coef, band, held, gathers, bends)
 
 
-def _moved(problem: StreamedProblem, state: StreamedState, step: _Step) -> StreamedState | None:
+def _moved(
+    problem: StreamedProblem, state: StreamedState, step: Step, tol: float
+) -> StreamedState | None:
     """Look where a step leads, and shorten it while the objective does not fall."""
     length = 1.0 if problem.spec.features is None else _best_length(problem, state, step)
     band = _next_band(problem, state, step, whole=length == 1.0)
     few = "rounded_hessian" in state.sums and step.promised < state.value
     rounds = _is_rough(problem, step)
+    # a Hessian of features is dear, and not wanted where a certificate may be all that is left
+    slack = LAST_INNER * tol if problem.rounded_first else 0.0
+    last = step.promised <= problem.worth_certifying(tol) * state.value
+    bends = problem.spec.features is None or rounds or not last
     for _ in range(_FEW_HALVINGS if few else _HALVINGS):
         coef = state.coef + length * step.change
-        after = _read(problem, coef, band, step.held if length == 1.0 else None, rounds)
-        if _fell(after.value, state.value, length * step.promised):
+        held = step.held if length == 1.0 else None
+        after = _read(problem, coef, band, held, rounds, bends)
+        if _fell(after.value, state.value, length * step.promised, slack):
             whole = step if length == 1.0 else None
             if whole is not None and after.value < _MUCH_LOWER * state.value:
                 further = _further(problem, state.coef, step.change, after)
@@ -409,25 +453,23 @@ def _moved(problem: StreamedProblem, state: StreamedState, step: _Step) -> Strea
     return None
 
 
-def _is_rough(problem: StreamedProblem, step: _Step) -> bool:
+def _is_rough(problem: StreamedProblem, step: Step) -> bool:
     """Whether kinks of mapped rows are better rounded off for another step: that costs far less."""
     if problem.spec.features is None or problem.sample is None:
         return False
     return step.promised > _ROUGH * problem.sample.design.n_coef * problem.spec.n_outputs
 
 
-def _best_length(problem: StreamedProblem, state: StreamedState, step: _Step) -> float:
+def _best_length(problem: StreamedProblem, state: StreamedState, step: Step) -> float:
     """Length of a step, of some, that is best; the whole where it does nearly as well.
 
     A look at losses is cheap beside the Hessian that another reading would bring.
     """
-    look = Lengths(problem.spec, state.coef, step.change, _LENGTHS)
-    losses = problem.labelled.reduce(look)["losses"]
-    coefs = (state.coef + t * step.change for t in _LENGTHS)
-    values = losses + [0.5 * problem.penalty * problem.square(coef) for coef in coefs]
-    gained = state.value - np.where(np.isfinite(values), values, np.inf)
-    best = int(np.argmax(gained))
-    return 1.0 if gained[0] >= _NEARLY * gained[best] else _LENGTHS[best]
+    if _is_rounding(step.promised, state.value):
+        return 1.0
+    gains = gained(problem, state, step, _LENGTHS)
+    best = int(np.argmax(gains))
+    return 1.0 if gains[0] >= NEARLY * gains[best] else _LENGTHS[best]
 
 
 def _further(
@@ -447,131 +489,24 @@ def _further(
     return after
 
 
-class _Model:
-    """The model of the far rows and the losses of the near ones, and their minimiser."""
-
-    def __init__(self, problem: StreamedProblem, state: StreamedState, tol: float) -> None:
-        self.problem, self.state, self.tol, self.spec = problem, state, tol, problem.spec
-
-    def step(self) -> _Step:
-        """Minimise. Rows that the step misjudges are then treated exactly, and it is taken anew."""
-        problem, state, spec = self.problem, self.state, self.spec
-        xp, sums = array_namespace(state.coef), state.sums
-        H = with_diagonal(sums["hessian"], xp.reshape(problem.ridge(state.coef), (-1,)))
-        g = sums["gradient"] + problem.shrinkage(state.coef)
-        if spec.has_kinks and "near" not in sums:
-            H, g = H + sums["rounded_hessian"], g + sums["rounded_gradient"]
-            return _newton_step(H, g)._replace(held=Held(state.coef, state.band, rounded=True))
-        near = problem.gathered(sums.get("near", []))
-        held = Held(state.coef, state.band, spec.is_uniform)
-        step = self._solved(near, Quadratic(H, g), held, None)
-        if spec.features is not None and not spec.has_kinks:
-            return step  # exact rows are dear: another reading of all of them costs less
-        for _ in range(_JOINS):
-            least = self._least_misjudged(step.change, held)
-            if least is None:
-                break
-            wrong = problem.labelled.reduce(Misjudged(spec, held, step.change, least))
-            joined = problem.gathered(wrong["joined"])
-            if not joined.numbers.shape[0]:
-                break
-            held = held._replace(changes=(*held.changes, (step.change, least)))
-            near = _merged(near, joined)
-            H, g = H - wrong["hessian"], g - wrong["gradient"]
-            step = self._solved(near, Quadratic(H, g), held, step.change)
-        return step
-
-    def _least_misjudged(self, change: Array, held: Held) -> float | None:
-        """By how much a row has to be misjudged to join: so much that these are not too many.
-
-        None where rows move so little that none can be, by the sample; or, once rows have joined,
-        where the sample has no other one that is.
-        """
-        sample, spec = self.problem.sample, self.spec
-        if sample is None:
-            return None
-        xp = array_namespace(change)
-        scores = sample.design.scores(self.state.coef)
-        moved = sample.design.scores(change)
-        most = float(xp.max(xp.abs(sample.margins.push(scores, moved))))
-        if most <= 0.1 * LIVELY and not (spec.has_kinks and most > 0.5 * self.state.band):
-            return None
-        amount = misjudged(sample, scores, moved, spec.is_uniform)
-        if held.changes:
-            others = (amount > 0) & ~near_kink(sample, held, scores)
-            if not bool(xp.any(others)):
-                return None
-        share = 0.5 * self.problem.most / self.problem.labelled.n_rows
-        return _quantile(amount, 1.0 - min(1.0, share))
-
-    def _solved(self, near: Gathered, model: Quadratic, held: Held, start: Array | None) -> _Step:
-        if near.numbers.shape[0] == 0:
-            return _newton_step(*model)
-        rows, state = self.spec.exactly.problem(near.rows), self.state
-        scores = rows.design.scores(state.coef)
-        tol = min(1e-13, max(1e-2 * self.tol, 1e-16)) * state.value
-        if state.sums["n_far"] > 0:
-            coming = min(state.decrease, state.value)
-            tol = max(1e-6 * self.tol * state.value, _INNER * coming)
-        if not self.spec.has_kinks:
-            inner = smooth_newton(rows, model, scores, tol=tol)
-        else:
-            inner = self._mixed(rows, model, scores, tol, start)
-        promised = _model_decrease(model, rows, scores, inner.change, inner.scores)
-        return _Step(inner.change, promised, rows, inner.multipliers, held)
-
-    def _mixed(
-        self, near: Problem, model: Quadratic, scores: Array, tol: float, start: Array | None
-    ) -> Inner:
-        """Solve with the kinks of the near rows, from where rounded kinks lead."""
-        band = self.state.band
-        if not isfinite(band):
-            return interior_point(near, model, scores, tol=tol)
-        width = max(band, 1e-8)
-        if start is not None:  # where rows have joined, which may be anywhere
-            return interior_point(near, model, scores, tol=tol, start=start)
-        smooth = replace(near, loss=SmoothedLogistic(near.loss, width))
-        start = smooth_newton(smooth, model, scores, tol=tol).change
-        tau = min(1.0, _CENTRAL * width)
-        return interior_point(near, model, scores, tol=tol, start=start, tau=tau)
-
-
 def _diagonal(values: Array) -> Array:
     xp = array_namespace(values)
     return xp.eye(values.shape[0], dtype=values.dtype, device=device(values)) * values[:, None]
 
 
-def _merged(near: Gathered, joined: Gathered) -> Gathered:
-    """Both sets of rows, in their order among all."""
-    both = gather([near, joined], near.numbers, 0) if near.numbers.shape[0] else joined
-    order = array_namespace(both.numbers).argsort(both.numbers)
-    return Gathered(both.rows.take(order), array_namespace(order).take(both.numbers, order))
+def _fell(value: float, before: float, promised: float, slack: float = 0.0) -> bool:
+    """Whether the objective fell by a fair share, or by all that rounding lets one see.
 
-
-def _newton_step(H: Array, g: Array) -> _Step:
-    xp = array_namespace(g)
-    change = xp.reshape(-factorise(H)(xp.reshape(g, (-1,))), g.shape)
-    return _Step(change, -0.5 * float(xp.sum(g * change)))
-
-
-def _model_decrease(
-    model: Quadratic, near: Problem, before: Array, change: Array, after: Array
-) -> float:
-    """Decrease that the mixed model promises."""
-    xp = array_namespace(change)
-    z = xp.reshape(change, (-1,))
-    value = float(
-        xp.sum(xp.reshape(model.gradient, (-1,)) * z) + 0.5 * xp.sum(z * (model.hessian @ z))
-    )
-    u, was = near.margins.margin(after), near.margins.margin(before)
-    return -value - float(xp.sum(near.weight * (near.loss.value(u) - near.loss.value(was))))
-
-
-def _fell(value: float, before: float, promised: float) -> bool:
-    """Whether the objective fell by a fair share, or by all that rounding lets one see."""
+    ``slack`` is the accuracy of the step, relative to the objective.
+    """
     if value <= before - 1e-4 * promised:
         return True
-    return promised <= 1e-11 * abs(before) and value - before <= 1e-13 * abs(before)
+    return _is_rounding(promised, before) and value - before <= max(1e-13, slack) * abs(before)
+
+
+def _is_rounding(promised: float, value: float) -> bool:
+    """Whether a decrease drowns in the rounding of the objective."""
+    return promised <= 1e-11 * abs(value)
 
 
 def _shorter(value: float, before: float, promised: float) -> float:
@@ -582,11 +517,3 @@ def _shorter(value: float, before: float, promised: float) -> float:
 
 def _finite(values: Array) -> Array:
     return values[array_namespace(values).isfinite(values)]
-
-
-def _quantile(values: Array, share: float) -> float:
-    """Quantile of values, 0 of none; array libraries know no other than by sorting."""
-    n = values.shape[0]
-    if n == 0:
-        return 0.0
-    return float(array_namespace(values).sort(values)[min(n - 1, int(share * n))])

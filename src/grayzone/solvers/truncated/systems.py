@@ -7,7 +7,7 @@ Where rows are many beside coefficients it is summed and factorised. Where they 
    \qquad W = H^{-1}\Phi',
 
 needs the factor of H once, and then systems of the size of the rows (Woodbury). Its solutions are
-refined with the matrix itself, whose products are cheap.
+refined with the matrix itself, whose products are cheap, unless they are good already.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from array_api_compat import device
-
 from grayzone.numerics.designs import DenseDesign
-from grayzone.numerics.linalg import factorise
+from grayzone.numerics.linalg import add_to_diagonal, factorise
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.problem import Problem
 
@@ -29,6 +27,7 @@ Solve = Callable[[Array], Array]
 _MANY, _PER_ROW = 1000, 1
 # Least curvature of a coefficient in the model, beside the largest, for H alone to be inverted.
 _HELD = 1e-10
+_SOLVED = 1e-10  # what may be left of a right-hand side, relative
 
 
 class Systems:
@@ -87,21 +86,26 @@ class FewRows:
     def __init__(self, hessian: Array, rows: Array) -> None:
         self.hessian, self.rows = hessian, rows
         self.base = factorise(hessian, often=True)
-        self.inner = array_namespace(rows).matmul(rows, self.base(rows.T))  # Φ H⁻¹ Φ'
+        self.spread = self.base(rows.T)  # H⁻¹ Φ'
+        self.inner = array_namespace(rows).matmul(rows, self.spread)
 
     def weighted(self, weights: Array) -> Solve:
         """Return the function that solves systems with these weights."""
         xp, rows = array_namespace(weights), self.rows
         root = xp.sqrt(weights)
-        eye = xp.eye(rows.shape[0], dtype=xp.float64, device=device(rows))
-        small = factorise(eye + root[:, None] * self.inner * root[None, :], often=True)
+        matrix = root[:, None] * self.inner * root[None, :]
+        add_to_diagonal(matrix, 1.0)
+        small = factorise(matrix)
 
         def once(r: Array) -> Array:
             x = self.base(r)
-            return x - self.base(rows.T @ (root * small(root * (rows @ x))))
+            return x - self.spread @ (root * small(root * (rows @ x)))
 
         def solve(r: Array) -> Array:
             x = once(r)
-            return x + once(r - self.hessian @ x - rows.T @ (weights * (rows @ x)))
+            left = r - self.hessian @ x - rows.T @ (weights * (rows @ x))
+            if float(xp.max(xp.abs(left))) <= _SOLVED * float(xp.max(xp.abs(r))):
+                return x
+            return x + once(left)
 
         return solve

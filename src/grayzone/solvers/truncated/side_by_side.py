@@ -37,7 +37,7 @@ Array = Any
 # NumPy's memory and the smallest on devices with quick products, within limits.
 _RENEWED, _RENEWED_HERE, _QUICKLY_RENEWED, _LEAST_RENEWED, _MOST_RENEWED = 500, 130, 1500, 5, 15
 _OFTEN = 10  # steps with one Hessian for which a device better inverts its factor
-# Rows times squared coefficients from which a Hessian is that of a sample of rows in NumPy's memory,
+# Rows times squared coefficients from which a Hessian in memory is that of a sample of rows,
 # and how many of them it has for each coefficient: more would hardly make it a better one.
 _DEAR, _EACH = 1e10, 20
 _PATIENCE, _SMALLER = 12, 0.5  # steps of all columns without a gap that is smaller

@@ -167,7 +167,7 @@ class Greedy:
             whole = Whole(column_variances(rows.X, rows.weight / total), prior)
         self.variances, self.prior = whole
         self._centred = Centred(rows.X) if family.name == "gaussian" else None
-        self.scores = xp.zeros_like(rows.weight)
+        self._set_scores(xp.zeros_like(rows.weight))
         self._loose = 0.0  # sum of c_j^2 v_j, what the covariances' error acts on
         self.ratio = 1.0
         self.centres: list[Array] = []
@@ -225,7 +225,7 @@ class Greedy:
         before, new = best.sides.means[0]
         self._last = plane
         self._shift = plane.first * before + plane.second * new - self._reach
-        self.scores = after - self._shift
+        self._set_scores(after - self._shift)
         own = plane.second * sqrt(best.sides.variance())
         self._loose = plane.first * self._loose * plane.first + own * own
         self.coefs = [plane.first * c for c in self.coefs] + [plane.second]
@@ -236,6 +236,15 @@ class Greedy:
             booster, sample = self._booster
             values = as_numpy(rows_at(best.values, sample))
             booster.add(int(np.searchsorted(sample, best.row)), values)
+
+    def _set_scores(self, scores: Array) -> None:
+        """Go to a model, whose moments by class serve all candidates: mean, rest and variance."""
+        self.scores = scores
+        self._model: list[tuple[float, Array, float]] = []
+        for share in self.shares:
+            mean = float(share @ scores)
+            rest = scores - mean
+            self._model.append((mean, rest, float(share @ rest**2)))
 
     def candidates(self) -> list[Candidate]:
         """Bases around some rows, each improved: what the next one is the best of."""
@@ -352,14 +361,14 @@ class Greedy:
     def _sides(self, values: Array) -> tuple[Sides, list[tuple[Array, Array]]]:
         """Moments of the model and a new basis, and both of them about their means, by class."""
         means, parts, centred = [], [], []
-        for share in self.shares:
-            mean, before = float(share @ values), float(share @ self.scores)
-            new, old = values - mean, self.scores - before
+        for share, (before, old, variance) in zip(self.shares, self._model, strict=True):
+            mean = float(share @ values)
+            new = values - mean
             weighted = share * new
-            parts.append((float(share @ old**2), float(weighted @ old), float(weighted @ new)))
+            parts.append((variance, float(weighted @ old), float(weighted @ new)))
             means.append((before, mean))
             centred.append((old, new))
-        square = float(array_namespace(values).mean(values**2))
+        square = float(values @ values) / values.shape[0]
         return Sides((means[0], means[1]), (parts[0], parts[1]), square), centred
 
     def _in_plane(self, sides: Sides) -> PlaneMoments:
@@ -385,9 +394,8 @@ class Greedy:
         """
         sides, centred = self._sides(values)
         plane = self._in_plane(sides).at(self.ratio)
-        gradient = array_namespace(values).zeros_like(values)
         if plane is NOWHERE:
-            return plane, gradient
+            return plane, array_namespace(values).zeros_like(values)
         m = plane.m_at(self.ratio)
         factors = self.ratio / max(plane.s_x, 1e-300), 1.0 / max(plane.s_y, 1e-300)
         rho_y, rho_x = self.aim.loose
@@ -395,14 +403,15 @@ class Greedy:
         if rho_x > 0.0 or rho_y > 0.0:
             per_unit = rho_x * factors[0] + rho_y * factors[1]
             loose = 0.5 * plane.second * per_unit * plane.second
+        parts = []
         for (old, new), share, factor, sign in zip(
             centred, self.shares, factors, (-1.0, 1.0), strict=True
         ):
-            scores = plane.first * old + plane.second * new
-            gradient = gradient + share * (
-                plane.second * (factor * scores + sign * m) + loose * new
-            )
-        return plane, gradient
+            # of the model, of the basis, and of neither
+            a = plane.second * factor
+            b = a * plane.second + loose
+            parts.append(share * (a * plane.first * old + b * new + plane.second * sign * m))
+        return plane, parts[0] + parts[1]
 
 
 def by_turns(

@@ -1,8 +1,8 @@
 """A search for the penalty of a kernel beside TorchKM, on its protocol: 10 folds, 50 penalties.
 
 Problems: covertype (class 2 against the rest), a9a and ijcnn1 with kernels on centres beside its
-Nyström; simulated rows with all of them as centres beside its exact kernels. Accuracy and log-loss
-are those of rows that neither has seen. TorchKM (``pip install torchkm``) chooses by errors of the
+Nyström; simulated rows with exact kernels on both sides. Accuracy and log-loss are those of rows
+that neither has seen. TorchKM (``pip install torchkm``) chooses by errors of the
 folds and has Platt's probabilities; it says of each penalty whether it converged. Ours chooses by
 their log-loss, and each fit has its gap. Every measurement is a line of JSON.
 
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, help="training rows (default: all but the test rows)")
     parser.add_argument("--folds", type=int, default=10)
     parser.add_argument("--penalties", type=int, default=50)
-    parser.add_argument("--centres", type=int, help="default: 2,000, of simulated rows all")
+    parser.add_argument("--centres", type=int, help="default: 2,000; none for simulated rows")
     parser.add_argument("--gamma", type=float, help="default: a usual one, or 1 / features")
     parser.add_argument("--only", choices=("ours", "torchkm"))
     options = parser.parse_args(argv)

@@ -136,4 +136,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if (options.subject in _OF_A_CASE) != (options.case is not None):
         parser.error("replay and shrink take a case, and nothing else does")
+    if options.output is not None and not _can_be_written(options.output):
+        parser.error(f"--output is the name of a file in a folder that exists: {options.output}")
     return options
+
+
+def _can_be_written(path: Path) -> bool:
+    """Whether findings can go there: known before the campaign, which may take hours."""
+    return path.parent.is_dir() and not path.is_dir()

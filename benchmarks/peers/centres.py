@@ -37,6 +37,7 @@ CENTRES = (1_000, 3_000, 10_000)
 GROWTH_ROWS = (100_000, 1_000_000, 10_000_000)
 GROWTH_CENTRES = (500, 5_000)
 GROWTH_FEATURES = 18
+GAMMA, GROWTH_GAMMA = 0.3, 0.03
 TOL = 1e-9
 ZONES = {"none": None, "half": 0.5, "one": 1.0, "two": 2.0}
 
@@ -60,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "selection": selections,
     }
     asked = [name for name in parts if getattr(options, name)]
+    if options.gamma is None:
+        options.gamma = GROWTH_GAMMA if options.growth else GAMMA
     with threadpool_limits(limits=options.threads):
         if options.library == "torch" and options.device == "cpu":
             import torch
@@ -87,7 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--library", choices=("numpy", "torch", "cupy"), help="by default torch on cuda")
     add("--centres", "-m", type=int, nargs="+", help="numbers of centres")
     add("--rows", type=int, nargs="+", help="training rows; all by default")
-    add("--gamma", type=float, default=0.3)
+    add("--features", type=int, default=GROWTH_FEATURES, help="of generated rows")
+    add("--gamma", type=float, help=f"default: {GAMMA}, of generated rows {GROWTH_GAMMA}")
     add("--C", type=float, nargs="+", default=[100.0])
     add("--zones", nargs="+", choices=tuple(ZONES), default=["none", "one"])
     add("--select", choices=("random", "leverage", "import"), default="random")
@@ -116,10 +120,10 @@ def covtype_rows(folder: Path, n_rows: int | None) -> tuple[Array, Array, Array,
     return X[train], y[train], X[test], y[test]
 
 
-def generated(n_rows: int, seed: int) -> tuple[Array, Array, Array]:
-    """Rows of 18 features, labels, and the probabilities from which these were drawn."""
+def generated(n_rows: int, n_features: int, seed: int) -> tuple[Array, Array, Array]:
+    """Rows, labels, and the probabilities from which these were drawn."""
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_rows, GROWTH_FEATURES), dtype=np.float32)
+    X = rng.standard_normal((n_rows, n_features), dtype=np.float32)
     score = 1.5 * np.sin(1.5 * X[:, 0]) * X[:, 1] + X[:, 2] * X[:, 3] - 0.5 * X[:, 4] ** 2
     score += 0.5 * np.abs(X[:, 5] - X[:, 6]) + 0.3 * X[:, 7:].sum(axis=1)
     p = 1.0 / (1.0 + np.exp(-score.astype(np.float64)))
@@ -309,22 +313,21 @@ def covtype(options: argparse.Namespace) -> None:
 
 def growth(options: argparse.Namespace) -> None:
     """Fit generated rows; what is left of the log-loss above that of the truth is the error."""
-    X_test, y_test, p_test = generated(TEST_ROWS, 1)
+    X_test, y_test, p_test = generated(TEST_ROWS, options.features, 1)
     least = -np.where(y_test == 1, np.log(p_test), np.log1p(-p_test)).mean()
     for n_rows in options.rows or GROWTH_ROWS:
-        X, y, _ = generated(n_rows, 0)
+        X, y, _ = generated(n_rows, options.features, 0)
         X, known = placed(options, X, X_test)
         for m in options.centres or GROWTH_CENTRES:
             for zone in options.zones:
-                about = {"part": "growth", "rows": n_rows, "features": GROWTH_FEATURES, "m": m}
+                about = {"part": "growth", "rows": n_rows, "features": options.features, "m": m}
                 about |= {"zone": zone, "C": options.C[0], "device": options.device}
                 with caught(**about):
-                    own = argparse.Namespace(**{**vars(options), "gamma": 0.03})
-                    model, took = on_centres(own, m, options.C[0], zone, X, y)
+                    model, took = on_centres(options, m, options.C[0], zone, X, y)
                     proba = predicted(model, known)
                     found = judged(proba, y_test)
                     found["above_truth"] = found["log_loss"] - float(least)
-                    say(**about, gamma=0.03, **took, **told(model), **found)
+                    say(**about, gamma=options.gamma, **took, **told(model), **found)
                     del model, proba
         del X, y
 

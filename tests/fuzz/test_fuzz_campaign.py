@@ -36,6 +36,13 @@ def test_crashes_and_hangs_are_findings_that_do_not_end_a_campaign(planted):
     assert kinds["broken law", "the second law"].example["seed"] == 2
 
 
+@pytest.mark.parametrize("place", [".", "not there/findings.json"])
+def test_a_place_for_findings_is_checked_before_the_campaign(planted, tmp_path, capsys, place):
+    with pytest.raises(SystemExit, match="2"):
+        main([planted, "--cases", "4", "--output", str(tmp_path / place)])
+    assert "--output is the name of a file in a folder that exists" in capsys.readouterr().err
+
+
 def test_a_campaign_ends_after_its_number_of_cases_or_its_time(planted):
     assert Campaign(planted, minutes=5.0, cases=3, size=2, limit=3.0, seed=7).run().tried == 3
     assert Campaign(planted, minutes=0.0, cases=3, size=2, limit=3.0, seed=7).run().tried == 0

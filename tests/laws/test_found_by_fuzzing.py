@@ -347,6 +347,18 @@ def test_equal_values_have_none(value):
 
 # Cases as campaigns draw them (`python -m fuzz replay`), with the laws that they broke.
 DRAWN = {
+    "a point that is no number, after which what centres cost was none": {
+        "estimator": "TruncatedLogisticRegression",
+        "parameters": {
+            **{"kernel": "poly", "gamma": "scale", "coef0": 0.0, "degree": 3, "C": 1e10},
+            **{"centres": 60, "fit_intercept": False, "reject_cost": {"each": [0.1, 0.3, 0.2]}},
+        },
+        "rows": {
+            **{"kind": "heavy", "n": 40, "d": 2, "classes": 2, "seed": 3048},
+            **{"twists": [["sparse", 0.5]], "weights": "one heavy row"},
+        },
+        "new rows": "largest",
+    },
     "ties between values out of range": {
         "estimator": "ImportVectorMachine",
         "parameters": {

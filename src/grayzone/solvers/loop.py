@@ -320,7 +320,7 @@ def solve(
     """
     began = time.perf_counter()
     records: list[Record] = []
-    state = solver.init(problem, start)
+    begun = state = solver.init(problem, start)
     best: Certified | None = None
     status, iteration = Status.MAX_ITER, 0
     progress = _Progress(getattr(solver, "patience", _PATIENCE), _NOTHING * problem.mass)
@@ -337,7 +337,8 @@ def solve(
             continue
         found = point.certificate
         if not (isfinite(found.primal) and isfinite(found.gap)):
-            status = _broken(status)
+            # multipliers of such a point are no numbers either: those of the start are
+            state, status = begun, _broken(status)
             break
         records.append(_record(iteration, point, began))
         stop = callback is not None and bool(callback(records[-1]))

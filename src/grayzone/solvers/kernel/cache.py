@@ -13,6 +13,8 @@ from grayzone.numerics.threads import COMPILED, PRODUCTS, long_product, split
 
 Array = Any
 
+_TILE = TILE_ROWS * TILE_COLUMNS // 2  # values of one that stays in the cache
+
 
 class KernelRows:
     """Kernel values between rows of a working set.
@@ -126,11 +128,13 @@ class KernelRows:
 
     def _subtract_computed(self, values: Array, rows: Array, coef: Array) -> None:
         right, coef = self._right[rows], coef.astype(self.dtype)
+        # the fewer the columns, the longer a tile: between two of them threads queue for the lock
+        height = max(TILE_ROWS, _TILE // rows.size)
 
         def part(start: int, stop: int) -> None:
-            tile = np.empty((TILE_ROWS, rows.size), dtype=self.dtype)
-            for a in range(start, stop, TILE_ROWS):
-                b = min(stop, a + TILE_ROWS)
+            tile = np.empty((min(height, stop - start), rows.size), dtype=self.dtype)
+            for a in range(start, stop, height):
+                b = min(stop, a + height)
                 left = self._left_of(slice(a, b))
                 values[a:b] -= long_product(
                     self.kernel.between(left, right, out=tile[: b - a]), coef

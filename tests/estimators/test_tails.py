@@ -226,3 +226,15 @@ def test_weights_of_values_spread_over_nodes_keep_linear_sums():
     assert mass @ nodes == pytest.approx(weight @ values)
     kinked = np.array([1.0, -2.0, 5.0, 0.0])
     assert mass @ kinked == pytest.approx(weight @ np.interp(values, nodes, kinked))
+
+
+@pytest.mark.parametrize(("dtype", "large"), [(np.float64, 1e20), (np.float32, 1e9)])
+def test_log_odds_of_many_classes_survive_large_scores(dtype, large):
+    near = np.array([[9.0, -1.0, -2.0], [0.5, 0.25, 0.0]], dtype=dtype)
+    given = np.full(3, 1.0), np.full(3, 150.0), np.full(3, 100.0)
+    far = (near * np.array([[large], [1.0]])).astype(dtype)
+    new = stretched(far, *given)
+    # the first class of the first row: e + 1.5 log(1 + 100 (distance - e)), as ever
+    odds = 1.0 + 1.5 * np.log1p(100.0 * (10.0 * large - 1.0))
+    np.testing.assert_allclose(new[0, 0] - new[0, 1], odds, rtol=1e-5)
+    np.testing.assert_array_equal(new[1], far[1])  # of others nothing changes

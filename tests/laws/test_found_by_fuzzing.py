@@ -347,6 +347,28 @@ def test_equal_values_have_none(value):
 
 # Cases as campaigns draw them (`python -m fuzz replay`), with the laws that they broke.
 DRAWN = {
+    "losses of all rows that vanish": {
+        "estimator": "TruncatedLogisticRegression",
+        "parameters": {
+            **{"kernel": "poly", "gamma": 1.0, "coef0": -1.0, "degree": 3, "C": 1e-6},
+            **{"class_weight": "balanced", "undecided_label": "unsure", "centres": 5},
+            **{"zone": None, "tol": 1e-6},
+        },
+        "rows": {
+            **{"kind": "column scales", "n": 2, "d": 2, "classes": 2, "seed": 7314},
+            "twists": [["scale", 1e8], ["outlier", 1e8]],
+        },
+        "new rows": "largest",
+    },
+    "scores so large that log-odds beyond the zone were lost in them": {
+        "estimator": "TruncatedLogisticRegression",
+        "parameters": {"kernel": "linear", "C": 1.0},
+        "rows": {
+            **{"kind": "zeros", "n": 20, "d": 1, "classes": 3, "seed": 2688},
+            **{"twists": [["outlier", 1e30], ["offset", -1e6]], "weights": "one heavy row"},
+        },
+        "new rows": "NaN",
+    },
     "a point that is no number, after which what centres cost was none": {
         "estimator": "TruncatedLogisticRegression",
         "parameters": {

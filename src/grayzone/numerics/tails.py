@@ -72,7 +72,9 @@ def unstretched(scores: Array, ends: Array, slopes: Array, bends: Array) -> Arra
 def _replaced(scores: Array, ends: Array, slopes: Array, bends: Array, rule: Any) -> Array:
     """Scores whose distances beyond the ends are replaced.
 
-    The end and the new distance are added up: from large scores nothing may be subtracted.
+    The end and the new distance are added up: from large scores nothing may be subtracted. Nor can
+    log-odds be added to scores that are too large for them: those of such a row are counted from
+    what the others come to, which leaves its probabilities as they are.
     """
     xp = array_namespace(scores)
     ends, slopes, bends = (moved(a, scores) for a in (ends, slopes, bends))
@@ -82,7 +84,15 @@ def _replaced(scores: Array, ends: Array, slopes: Array, bends: Array, rule: Any
     if scores.shape[1] == 1:
         here = xp.any(other, axis=1, keepdims=True)
         return xp.where(here, odds[:, 1:] - odds[:, :1], scores)
-    return xp.where(other, _leading(scores)[1] + odds, scores)
+    rest = _leading(scores)[1]
+    drowns = xp.isfinite(rest) & (xp.abs(rest) > largest_rest(xp.finfo(scores.dtype).eps))
+    off = xp.where(drowns & xp.any(other, axis=1, keepdims=True), rest, 0.0)
+    return xp.where(other, rest - off + odds, scores - off)
+
+
+def largest_rest(eps: float) -> float:
+    """Score, in such a precision, to which log-odds can be added and keep three digits."""
+    return 1e-3 / float(eps)
 
 
 def _leading(scores: Array) -> tuple[Array, Array]:

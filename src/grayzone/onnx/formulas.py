@@ -11,7 +11,7 @@ import numpy as np
 
 from grayzone.estimators.anatomy import Bases, Function, Tails
 from grayzone.numerics.kernels import Kernel
-from grayzone.numerics.tails import differs
+from grayzone.numerics.tails import differs, largest_rest
 from grayzone.onnx.graph import Graph, Tensor, proto_constants, proto_nodes
 from grayzone.onnx.needs import needed
 
@@ -180,8 +180,10 @@ def stretched(scores: Tensor, n_columns: int, tails: Tails) -> Tensor:
     known = differs(tails.slopes, tails.bends)
     ends = np.where(known & np.isfinite(tails.ends), tails.ends, 1e300)
     beyond = (scores - rest - ends).applied("Max", 0.0)
+    drowns = rest.applied("Abs") > largest_rest(np.finfo(np.float64).eps)
+    off = drowns.where(rest, 0.0)
     return (leads & (beyond > 0.0)).where(
-        rest + ends + _bent(beyond, tails.slopes, tails.bends), scores
+        rest - off + ends + _bent(beyond, tails.slopes, tails.bends), scores - off
     )
 
 

@@ -29,7 +29,7 @@ from grayzone.numerics import jit
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.losses import TruncatedLogistic, logit
 from grayzone.numerics.margins import SignedMargin
-from grayzone.solvers.certificate import State
+from grayzone.solvers.certificate import Certificate, State
 from grayzone.solvers.kernel.cache import KernelRows
 from grayzone.solvers.kernel.features import indefinite, solve_in_features
 from grayzone.solvers.loop import Record, Solution
@@ -300,7 +300,7 @@ class _Descent:
         u = -self.y * (values + b)
         gap = float(self.w @ self.loss.fenchel_young(u, self.alpha))
         primal = float(self.w @ (self.loss.value(u) + 0.5 * self.alpha * self.y * values))
-        return primal, gap / primal
+        return primal, Certificate(primal, gap).relative
 
     def _solve_block(self, top: float, bottom: float) -> int:
         """Solve the block that disagrees most; gives the number of pairs that were moved."""

@@ -148,7 +148,8 @@ def _search(
 
 def _next(smoothing: _Smoothing, settled: bool, promised: float, primal: float) -> _Smoothing:
     width = smoothing.width * (_SHRINK if settled else 1.0)
-    trust = min(0.1, max(1e-3, sqrt(max(promised / primal, 0.0))))
+    share = promised / primal if primal > 0.0 else 0.0  # losses of all rows may have vanished
+    trust = min(0.1, max(1e-3, sqrt(max(share, 0.0))))
     return _Smoothing(width, smoothing.width, trust, promised)
 
 

@@ -347,6 +347,28 @@ def test_equal_values_have_none(value):
 
 # Cases as campaigns draw them (`python -m fuzz replay`), with the laws that they broke.
 DRAWN = {
+    "kernel values out of range, of rows that are not held": {
+        "estimator": "TruncatedLogisticRegression",
+        "parameters": {
+            **{"kernel": "poly", "gamma": "auto", "coef0": 0.0, "degree": 5, "C": 10.0},
+            **{"centres": 1, "max_iter": 5, "reject_cost": 0.2},
+        },
+        "rows": {
+            **{"kind": "column scales", "n": 60, "d": 2, "classes": 2, "seed": 9049},
+            **{"twists": [["rare", 2], ["offset", 1e5], ["scale", 1e30]], "labels": "strings"},
+        },
+        **{"carrier": "batches", "new rows": "NaN"},
+    },
+    "scores so large that an intercept is lost in them": {
+        "estimator": "TruncatedLogisticRegression",
+        "parameters": {"kernel": "linear", "C": 1e3, "tol": 0.1, "max_iter": 1000},
+        "rows": {
+            **{"kind": "noise", "n": 20, "d": 1, "classes": 3, "seed": 5400},
+            "twists": [["offset", 1e6], ["outlier", 1e30], ["offset", 1e5]],
+            "weights": "one heavy row",
+        },
+        "new rows": "far",
+    },
     "losses of all rows that vanish": {
         "estimator": "TruncatedLogisticRegression",
         "parameters": {

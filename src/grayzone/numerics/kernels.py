@@ -39,7 +39,7 @@ Array = Any
 _NUMPY = array_namespace(np.empty(0))
 NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
 # those whose values or distances may grow beyond all doubles, and the largest that may be squared
-_COMPUTED = ("linear", "poly", "rbf", "sigmoid", "laplacian")
+COMPUTED = ("linear", "poly", "rbf", "sigmoid", "laplacian")
 _LARGEST_VALUE = 1e150
 # Entries of a tile, which stay in the L2 cache between the product and the function.
 TILE_ROWS, TILE_COLUMNS = 256, 1024
@@ -461,7 +461,7 @@ def resolve_kernel(
         d = X.shape[1]
         width = _scaled_width_of(X, weight) if gamma == "scale" else 1.0 / d
     kernel = Kernel(name, width, int(degree), float(coef0))
-    return kernel.near(Extent.of(X)) if name in _COMPUTED else kernel
+    return kernel.near(Extent.of(X)) if name in COMPUTED else kernel
 
 
 def scaled_width(n_features: int, variance: float, extent: Extent) -> float:

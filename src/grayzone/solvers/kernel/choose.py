@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from grayzone.numerics.kernels import (
+    COMPUTED,
     Extent,
     Kernel,
     resolve_kernel,
@@ -49,9 +50,9 @@ def kernel_for(settings: Any, labelled: Labelled) -> Kernel:
         return resolve_kernel(name, gamma, *others, rows.X, rows.weight)
     d, plain = labelled.n_features, labelled.plain
     kernel = resolve_kernel(name, gamma, *others, np.zeros((1, d)))
-    scaled = name in _WITH_WIDTH and isinstance(gamma, str) and gamma == "scale"
-    if not (scaled or name == "rbf"):
+    if name not in COMPUTED:
         return kernel
+    scaled = name in _WITH_WIDTH and isinstance(gamma, str) and gamma == "scale"
     first = plain.reduce(_Entries(0.0))
     extent = Extent.joined(first["extents"])
     if scaled:

@@ -28,7 +28,7 @@ Array = Any
 
 # Standard deviation of scores, in half-widths of the zone, of a constant and of what may be one.
 _FLAT, _SMALL = 1e-3, 0.1
-# Coefficients from which on a certificate is not taken at its word.
+# Coefficients, or scores, from which on a certificate is not taken at its word.
 _WILD = 1e10
 # Rows with own floors by which the best constant is found; its loss is that of all.
 _MANY = 20_000
@@ -109,7 +109,11 @@ def no_worse(
         With the status of the one that was found.
     """
     xp, found = array_namespace(solution.coef), solution.certificate
-    wild = not float(xp.max(xp.abs(solution.coef))) <= _WILD
+    wild = any(
+        not float(xp.max(xp.abs(a))) <= _WILD
+        for a in (solution.coef, solution.scores)
+        if a is not None
+    )
     if found.relative <= tol and not wild:
         return solution
     # no loss is below its floor: a bound that knows of no rounding

@@ -40,6 +40,8 @@ Array = Any
 # Coefficients up to which a Hessian of linear functions is summed, and rows for each of them.
 _MOST_COEFFICIENTS, _ROWS_EACH = 2000, 2
 _FINE = 1e-15  # gap that is rounding level
+# Steps side by side, of which most fits take some ten: one that crawls is better off by itself.
+_MOST_STEPS = 100
 
 
 class Path(NamedTuple):
@@ -209,7 +211,7 @@ def _by_design(search: _Search) -> Iterator[tuple[int, int, Result]]:
     try:
         path = (
             Path(C, found.point.scores, found.gaps, found.n_iter)
-            for C, found in fits.path(1.0 / search.grid.Cs, tol, model.max_iter)
+            for C, found in fits.path(1.0 / search.grid.Cs, tol, min(model.max_iter, _MOST_STEPS))
         )
         for number, C, result in search.judged(folds, path):
             if result.fine:

@@ -119,16 +119,24 @@ def level(slope: Callable[[float], float], slope0: float) -> float:
     """Find a step t in (0, 1] where the slope of a convex function is at most half of slope(0).
 
     Slopes do not drown in the rounding of a large sum as differences of values do. Regula falsi
-    (Illinois) on the slope, which only rises with t; 1 where it is still negative there.
+    (Illinois) on the slope, which only rises with t; 1 where it is still negative there. Where it
+    is positive, that half of the way is steeper says that the function is lower than at 0: beyond a
+    kink it might not be.
     """
+
+    def is_level(t: float, here: float) -> bool:
+        if not here > 0.0:
+            return here >= -0.5 * abs(slope0)
+        return here <= 0.5 * abs(slope0) and slope(0.5 * t) <= -here
+
     low, at_low, high, at_high = 0.0, slope0, 1.0, slope(1.0)
-    if not at_high > 0.5 * abs(slope0):
+    if not at_high > 0.0 or is_level(1.0, at_high):
         return 1.0
     for _ in range(60):
         t = low + (high - low) * at_low / (at_low - at_high)
         t = min(max(t, low + 0.01 * (high - low)), high - 0.01 * (high - low))
         here = slope(t)
-        if abs(here) <= 0.5 * abs(slope0):
+        if is_level(t, here):
             return t
         if here < 0:
             low, at_low, at_high = t, here, 0.5 * at_high

@@ -52,7 +52,7 @@ from grayzone.solvers.truncated.constant import is_constant, no_worse
 from grayzone.solvers.truncated.decomposed import Decomposed
 from grayzone.solvers.truncated.primal import MAX_FACTORISED, Primal
 from grayzone.solvers.truncated.spec import TruncatedSpec
-from grayzone.solvers.truncated.start import is_small
+from grayzone.solvers.truncated.start import is_small, is_tiny
 from grayzone.sources.gather import brought_here
 from grayzone.sources.labelled import Labelled
 
@@ -388,7 +388,7 @@ def minimise_problem(
 def _linear(
     problem: Problem, name: str, start: Array | None, *, max_iter: int, seed: int, **options: Any
 ) -> Solution:
-    options["polish"] = _POLISH if is_small(problem) else 0
+    options["polish"] = _POLISH if is_tiny(problem) else 0
     strategy = choose(name, problem, seed)
     best = solve(problem, strategy, max_iter=max_iter, start=start, **options)
     n_iter = best.n_iter

@@ -44,7 +44,7 @@ from grayzone.solvers.truncated.interior_point import (
 )
 from grayzone.solvers.truncated.pinned import pinned_constant, pinned_sign
 from grayzone.solvers.truncated.pivoting import MOST_ROWS, by_pivoting
-from grayzone.solvers.truncated.start import WIDTH, closer, first_coef, is_small
+from grayzone.solvers.truncated.start import WIDTH, closer, first_coef, is_small, is_tiny
 
 Array = Any
 
@@ -154,7 +154,7 @@ class Decomposed:
         decrease = memory.primal - primal
         idle = memory.idle + 1 if decrease <= 1e-13 * primal else 0
         delta, steady = _outlook(problem, state.u, u, memory.delta, t)
-        worth = _NEARLY_ROUNDING if is_small(problem) else _WORTH_CERTIFYING
+        worth = _NEARLY_ROUNDING if is_tiny(problem) else _WORTH_CERTIFYING
         kept = steady and memory.hessian is None and not is_small(problem)
         return State(
             state.coef + t * mixed.change,

@@ -23,11 +23,18 @@ WIDTH = 0.1  # of the rounded kinks
 _ENOUGH = 0.3  # decrease promised by the last step on a part, per coefficient
 _NEARLY = 0.03  # the same on all rows
 _SMALL = 5_000_000  # rows times squared coefficients whose Hessian costs next to nothing
+_TINY = 200_000  # the same where a step more does, too
 
 
 def is_small(problem: Problem) -> bool:
-    """Whether a Hessian takes no longer than what surrounds it: fits then go on to rounding."""
+    """Whether a Hessian takes no longer than what surrounds it."""
     return _size(problem) <= _SMALL
+
+
+def is_tiny(problem: Problem) -> bool:
+    """Whether a fit goes on to rounding: rows are so few that single ones are seen in a model."""
+    few = problem.n_outputs > 1 or problem.design.n_rows < _EACH * problem.design.n_coef
+    return _size(problem) <= (_SMALL if few else _TINY)
 
 
 def _size(problem: Problem) -> int:

@@ -347,6 +347,26 @@ def test_equal_values_have_none(value):
 
 # Cases as campaigns draw them (`python -m fuzz replay`), with the laws that they broke.
 DRAWN = {
+    "import points of singular curvature, in a library that raises its own error": {
+        "estimator": "ImportVectorMachine",
+        "parameters": {"kernel": "poly", "gamma": 1e8, "coef0": -1.0, "degree": 3, "C": 10.0},
+        "rows": {
+            **{"kind": "blobs", "n": 20, "d": 5, "classes": 6, "seed": 5471, "weights": "counts"},
+        },
+        **{"carrier": "PyTorch", "new rows": "tiny"},
+    },
+    "import points that are worse than none, and a certificate of zero": {
+        "estimator": "ImportVectorMachineCV",
+        "parameters": {
+            **{"kernel": "poly", "gamma": "auto", "coef0": 0.0, "degree": 9},
+            **{"Cs": 2, "refit": True, "scoring": "gacv"},
+        },
+        "rows": {
+            **{"kind": "linear", "n": 30, "d": 3, "classes": 2, "seed": 2652},
+            "twists": [["cell", float("nan")], ["outlier", 1000.0], ["copied column", None]],
+        },
+        "new rows": "far",
+    },
     "kernel values out of range, of rows that are not held": {
         "estimator": "TruncatedLogisticRegression",
         "parameters": {

@@ -186,12 +186,11 @@ class Growth:
         now = model.fitted is self.fitted
         spanned = self._spanned() if now else Spanned(self.labelled, model.span)
         gap = model.fitted.gap(spanned)
+        if gap > MOST_SILENT and not self.criterion.has_kinks:
+            gap = min(gap, model.fitted.gap_ahead(spanned))
         # values out of range may leave a certificate of nothing: points are added to do better
         worse = 1.0 - self._least / model.fitted.objective if model.fitted.objective > 0 else 0.0
-        gap = max(gap, worse) if worse > MOST_SILENT else gap
-        if gap <= MOST_SILENT or self.criterion.has_kinks:
-            return gap
-        return min(gap, model.fitted.gap_ahead(spanned))
+        return max(gap, worse) if worse > MOST_SILENT else gap
 
     # ------------------------------------------------------------------------------------------
     # Rounds

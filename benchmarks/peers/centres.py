@@ -60,15 +60,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         "rivals": rivals,
         "selection": selections,
     }
-    asked = [name for name in parts if getattr(options, name)]
-    if options.gamma is None:
-        options.gamma = GROWTH_GAMMA if options.growth else GAMMA
+    asked, gamma = [name for name in parts if getattr(options, name)], options.gamma
     with threadpool_limits(limits=options.threads):
         if options.library == "torch" and options.device == "cpu":
             import torch
 
             torch.set_num_threads(options.threads)
         for run in [parts[name] for name in asked] or [covtype]:
+            options.gamma = gamma or (GROWTH_GAMMA if run is growth else GAMMA)
             run(options)
     return 0
 

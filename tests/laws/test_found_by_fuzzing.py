@@ -26,6 +26,7 @@ from grayzone.numerics.threads import elsewhere, n_workers
 from grayzone.solvers.sparse import working_set
 from grayzone.solvers.sparse.quadratic import minimise_quadratic
 from grayzone.solvers.truncated import decomposed
+from grayzone.solvers.truncated.side_by_side import SideBySide
 from grayzone.sources import from_batches, open_npy
 
 # Warnings are errors here, NumPy's too.
@@ -659,6 +660,20 @@ def test_an_l1_fit_of_rows_that_are_nearly_alike_converges():
     for classes in (3, 6):  # a kernel matrix of hardly any rank; hours of crawling in all
         wide = TruncatedLogisticRegression(penalty="l1", kernel="rbf", gamma=0.1, C=1e3, tol=1e-3)
         assert wide.fit(X[:60], np.arange(60) % classes).dual_gap_ <= 1e-3
+
+
+def test_fits_side_by_side_that_crawl_are_left_to_themselves(monkeypatch):
+    # two thousand steps in all, which took a minute in array-api-strict
+    steps, advance = [], SideBySide.advance
+    monkeypatch.setattr(SideBySide, "advance", lambda *given: steps.append(None) or advance(*given))
+    case = {
+        "estimator": "TruncatedLogisticRegressionCV",
+        "parameters": {"kernel": "linear", "Cs": [1e-6, 1e10], "zones": [1.0], "cv": 3},
+        "rows": {"kind": "row scales", "n": 12, "d": 1, "classes": 2, "seed": 8984},
+        **{"carrier": "NumPy", "new rows": "far"},
+    }
+    assert examine(case).findings == []
+    assert 0 < len(steps) <= 200
 
 
 @pytest.mark.parametrize("name", DRAWN)

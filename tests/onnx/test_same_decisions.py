@@ -188,3 +188,13 @@ def test_moderate_scaling_of_several_classes_keeps_tails():
     model = fitted(gz.TruncatedLogisticRegression(zone=0.5), rows, y)
     assert np.any(model.tail_slopes_ != 1.0)
     assert_same(run(to_onnx(model, rows), rows), model, rows)
+
+
+def test_rows_far_away_keep_the_tails_of_several_classes():
+    X, y = several()
+    rows = scale(X)[:, :3]
+    model = fitted(gz.TruncatedLogisticRegression(zone=0.5), rows, y)
+    far = 1e20 * rows
+    proba = model.predict_proba(far)
+    assert proba.max(axis=1).min() > 0.99  # log-odds of some fifty, lost in scores of 1e20 else
+    np.testing.assert_allclose(run(to_onnx(model, rows), far)["probabilities"], proba, atol=1e-9)

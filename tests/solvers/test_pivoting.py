@@ -182,3 +182,13 @@ def test_rows_that_are_alike_are_on_the_same_piece():
         _, kind = np.unique(np.column_stack([X, y]), axis=0, return_inverse=True)
         kinds = np.unique(np.column_stack([kind, model.partition_]), axis=0)
         assert len(kinds) == kind.max() + 1
+
+
+def test_fits_of_a_thousand_rows_end_where_tol_is_reached_and_tiny_ones_at_rounding():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 20))
+    y = (X[:, :3].sum(axis=1) + rng.normal(size=1000) > 0.0).astype(int)
+    many, few = (TruncatedLogisticRegression().fit(X[:n], y[:n]) for n in (1000, 200))
+    assert many.n_iter_ == 1
+    assert 1e-15 < many.dual_gap_ <= many.tol
+    assert few.dual_gap_ <= 1e-15

@@ -348,6 +348,20 @@ def test_equal_values_have_none(value):
 
 # Cases as campaigns draw them (`python -m fuzz replay`), with the laws that they broke.
 DRAWN = {
+    **{
+        f"classes that have much in common, {seed}": {
+            "estimator": "TruncatedLogisticRegression",
+            "parameters": {
+                **{"kernel": "poly", "gamma": 0.01, "coef0": 1000.0, "degree": 5, "C": 1e6},
+                **{"centres": 5, "class_weight": {"each": [1.0, 1e12, 1e-12]}},
+            },
+            "rows": {
+                **{"kind": "linear", "n": 40, "d": 2, "classes": 3, "seed": seed},
+                "weights": "uniform",
+            },
+        }
+        for seed in (8457, 8559)
+    },
     "import points of singular curvature, in a library that raises its own error": {
         "estimator": "ImportVectorMachine",
         "parameters": {"kernel": "poly", "gamma": 1e8, "coef0": -1.0, "degree": 3, "C": 10.0},

@@ -1,6 +1,6 @@
 """The loop around every solver: limits, records, non-finite values and honest certificates."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -23,6 +23,7 @@ from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin, SoftmaxMargin
 from grayzone.solvers import (
     ActiveSet,
+    Certificate,
     Decomposed,
     Primal,
     Problem,
@@ -32,6 +33,7 @@ from grayzone.solvers import (
     minimise_problem,
     solve,
 )
+from grayzone.solvers.certificate import Certified
 
 SOLVERS = {"decomposed": Decomposed, "primal": Primal, "active set": ActiveSet}
 
@@ -380,3 +382,30 @@ def test_what_is_nothing_already_need_not_become_less(first, status):
     solution = solve(two_classes()[1], Falling(first), tol=1e-6, max_iter=200)
     assert solution.status is Status[status]
     assert (solution.n_iter < 40) == (status == "STALLED")
+
+
+@dataclass(frozen=True)
+class Hopeless:
+    """A strategy, and its state, whose gap is 1e12 times the objective and falls slowly."""
+
+    coef: np.ndarray = field(default_factory=lambda: np.zeros((1, 1)))
+    value: float = 1.0
+    settled: bool = True
+    stalled: bool = False
+
+    def init(self, problem, start):
+        return self
+
+    def step(self, problem, state, tol):
+        return replace(state, value=0.98 * state.value)
+
+    def certified(self, problem, tol, last):
+        return Certified(self.coef, Certificate(self.value, 1e12 * self.value), 1)
+
+
+def test_a_gap_of_nothing_but_rounding_has_to_fall_fast():
+    # fits of three classes and of kernel values of 1e14 took hundreds of such steps
+    solution = solve(two_classes()[1], Hopeless(), tol=1e-6, max_iter=1000)
+    assert solution.status is Status.STALLED
+    assert solution.n_iter < 100
+    assert not solution.fine(1e-6)

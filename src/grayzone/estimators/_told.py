@@ -13,6 +13,7 @@ from grayzone.estimators._callbacks import FIT_DEPTH
 from grayzone.numerics.backend import moved
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pitfalls import Pitfall
+from grayzone.numerics.tails import leading
 from grayzone.solvers import Solution, Status
 from grayzone.sources.labelled import Labelled
 
@@ -59,8 +60,14 @@ class Told:
         some = moved(np.arange(0, n_rows, -(-n_rows // _TRIED)), labelled.like)
         xp = array_namespace(solution.scores)
         certified = xp.take(solution.scores, some, axis=0)
-        rows = labelled.held.take(some).X
-        away = xp.abs(self._scores_of(rows) - certified) / (1.0 + xp.abs(certified))
+        predicted = self._scores_of(labelled.held.take(some).X)
+        if certified.shape[1] > 1:  # what decides is how far behind the leading class others are
+            leads = leading(certified)
+            certified, predicted = (
+                scores - xp.sum(xp.where(leads, scores, 0.0), axis=1, keepdims=True)
+                for scores in (certified, predicted)
+            )
+        away = xp.abs(predicted - certified) / (1.0 + xp.abs(certified))
         if not float(xp.max(away)) <= _UNFAITHFUL:
             warnings.warn(
                 "Predictions of the training rows are not the scores that the fit has certified: "

@@ -29,7 +29,7 @@ def excess(scores: Array, ends: Array) -> Array:
     if scores.shape[1] == 1:
         beyond = xp.concat([-scores, scores], axis=1) - ends
         return xp.where(beyond > 0.0, beyond, 0.0)
-    leads, rest = _leading(scores)
+    leads, rest = _beside(scores)
     return xp.where(leads, xp.clip(scores - rest - ends, min=0.0), 0.0)
 
 
@@ -84,7 +84,7 @@ def _replaced(scores: Array, ends: Array, slopes: Array, bends: Array, rule: Any
     if scores.shape[1] == 1:
         here = xp.any(other, axis=1, keepdims=True)
         return xp.where(here, odds[:, 1:] - odds[:, :1], scores)
-    rest = _leading(scores)[1]
+    rest = _beside(scores)[1]
     drowns = xp.isfinite(rest) & (xp.abs(rest) > largest_rest(xp.finfo(scores.dtype).eps))
     off = xp.where(drowns & xp.any(other, axis=1, keepdims=True), rest, 0.0)
     return xp.where(other, rest - off + odds, scores - off)
@@ -95,11 +95,17 @@ def largest_rest(eps: float) -> float:
     return 1e-3 / float(eps)
 
 
-def _leading(scores: Array) -> tuple[Array, Array]:
-    """Which class leads (n, K), and the logarithm (n, 1) of what the others come to together."""
+def leading(scores: Array) -> Array:
+    """Which class (n, K) has the largest score of a row."""
     xp = array_namespace(scores)
     places = xp.arange(scores.shape[1], device=device(scores))
-    leads = xp.argmax(scores, axis=1)[:, None] == places[None, :]
+    return xp.argmax(scores, axis=1)[:, None] == places[None, :]
+
+
+def _beside(scores: Array) -> tuple[Array, Array]:
+    """Which class leads (n, K), and the logarithm (n, 1) of what the others come to together."""
+    xp = array_namespace(scores)
+    leads = leading(scores)
     others = xp.where(leads, -xp.inf, scores)
     second = xp.max(others, axis=1, keepdims=True)
     return leads, second + xp.log(xp.sum(xp.exp(others - second), axis=1, keepdims=True))

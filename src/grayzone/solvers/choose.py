@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from scipy.linalg import qr
 from grayzone.numerics.centred_design import CentredDesign
 from grayzone.numerics.designs import DenseDesign, as_design
 from grayzone.numerics.kernel_design import KernelDesign
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.certificate import certify
 from grayzone.solvers.kernel.beyond_memory import BeyondMemory, is_beyond_memory
@@ -146,8 +148,29 @@ def minimise(
         again = {**options, "start": solution.coef, "max_iter": left}
         exact = minimise(rows, spec.exactly, solver=solver, seed=seed, **again)
         return replace(exact, n_iter=solution.n_iter + exact.n_iter)
+    if spec.kernel is None and spec.n_outputs > 1:
+        solution = _centred(spec, solution)
     solution = no_worse(problem, rows, spec, solution, start=start, tol=tol)
     return replace(solution, constant=is_constant(rows, spec, solution))
+
+
+def _centred(spec: TruncatedSpec, solution: Solution) -> Solution:
+    """Subtract what the functions of all classes have in common, as no loss depends on it.
+
+    The penalty makes it zero at the optimum. What rounding has left of it, next to a penalty that
+    is nothing beside the losses, takes digits from the differences between classes.
+    """
+    xp, found, d = array_namespace(solution.coef), solution.certificate, -int(spec.fit_intercept)
+    common = xp.mean(solution.coef, axis=0, keepdims=True)
+    unpaid = 0.5 * spec.penalty * spec.n_outputs * float(xp.sum(common[:, : d or None] ** 2))
+    if not (isfinite(unpaid) and isfinite(found.primal)):
+        return solution
+    scores = solution.scores
+    if scores is not None:
+        scores = scores - xp.mean(scores, axis=1, keepdims=True)
+    primal, gap = found.primal - unpaid, max(0.0, found.gap - unpaid)
+    certificate = replace(found, primal=primal, gap=gap)
+    return replace(solution, coef=solution.coef - common, scores=scores, certificate=certificate)
 
 
 def _ended(solution: Solution, tol: float) -> bool:

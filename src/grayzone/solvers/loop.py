@@ -16,6 +16,8 @@ Array = Any
 # Steps without progress after which there will be none; and factors by which a gap, or an objective
 # whose gap is not known, must have become smaller for that.
 _PATIENCE, _SMALLER_GAP, _SMALLER_VALUE = 50, 0.9, 0.99
+# Relative gap that is nothing but rounding, and the factor that is asked for in half as many steps.
+_HOPELESS, _MUCH_SMALLER = 1e6, 0.5
 # Relative gap at which nothing is left to gain.
 _ROUNDING = 1e-15
 # Loss of a row that leaves nothing to gain either.
@@ -243,6 +245,7 @@ class _Progress:
     def __init__(self, patience: int, nothing: float) -> None:
         self._patience, self._since, self._nothing = patience, 0, nothing
         self._first = self._value = self._gap = inf
+        self._hopeless = False
 
     def ended(self, value: float) -> bool:
         """Whether another step, which led to this objective, is one too many."""
@@ -251,14 +254,16 @@ class _Progress:
             self._first = value
         # what is less than rounding of where it began is nothing already
         nothing = max(self._nothing, _ROUNDING * self._first)
-        if value < _SMALLER_VALUE * self._value and not self._value < nothing:
+        factor = _MUCH_SMALLER if self._hopeless else _SMALLER_VALUE
+        if value < factor * self._value and not self._value < nothing:
             self._value, self._since = value, 0
-        return self._since > self._patience
+        return self._since > (self._patience // 2 if self._hopeless else self._patience)
 
-    def certified(self, gap: float) -> None:
+    def certified(self, found: Certificate) -> None:
         """Take note of a gap."""
-        if gap < _SMALLER_GAP * self._gap:
-            self._gap, self._since = gap, 0
+        self._hopeless = found.relative > _HOPELESS
+        if found.gap < (_MUCH_SMALLER if self._hopeless else _SMALLER_GAP) * self._gap:
+            self._gap, self._since = found.gap, 0
 
 
 def solve(
@@ -343,7 +348,7 @@ def solve(
         records.append(_record(iteration, point, began))
         stop = callback is not None and bool(callback(records[-1]))
         improved = best is None or found.gap < 0.1 * best.certificate.gap
-        progress.certified(found.gap)
+        progress.certified(found)
         best = point if best is None or found.gap < best.certificate.gap else best
         if best.certificate.relative <= tol:
             status = Status.CONVERGED

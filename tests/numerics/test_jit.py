@@ -15,6 +15,8 @@ from scipy.special import expit, logit
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from grayzone.numerics import jit as _jit
+from grayzone.numerics.losses import TruncatedLogistic
+from grayzone.solvers.kernel.cache import at_a_time
 
 ALMOST_ONE = _jit.ALMOST_ONE
 
@@ -252,6 +254,24 @@ def test_extremes(n, seed, run):
     assert bottom == pull[low].min(initial=1e300)
 
 
+@kinds(_jit._largest)
+@every("n", [1, 3, 4, 5, 64, 513])
+@every("seed", range(3))
+def test_largest_is_the_first_of_its_value(n, seed, run):
+    values = np.random.default_rng(seed).integers(-3, 3, size=n).astype(np.float64)
+    assert run(values) == (int(np.argmax(values)), values.max())
+
+
+@kinds(_jit.intercept_slope)
+@every("floor", [-1.0, -np.inf])
+def test_slope_by_the_intercept_is_that_of_the_losses(floor, run):
+    values, _, y = random_rows(200, 0)
+    w = np.random.default_rng(1).uniform(0.1, 3.0, size=200)
+    loss = TruncatedLogistic(np.full(200, floor))
+    expected = -np.sum(w * y * loss.slope(-y * (50.0 * values + 0.3)))
+    assert run(50.0 * values, y, w, loss.floor, 0.3) == pytest.approx(expected, rel=1e-12)
+
+
 @kinds(_jit.violators)
 @pytest.mark.parametrize(("n", "half"), [(10, 3), (300, 40), (2000, 256), (2000, 1), (30, 500)])
 @every("seed", range(3))
@@ -333,7 +353,9 @@ def test_gather(run):
 def check_compact(run, height, width, rows, columns):
     buffer = np.arange(height * width, dtype=np.float32)
     expected = buffer.reshape(height, width)[np.ix_(rows, columns)].ravel()
-    run(buffer, rows, width, columns)
+    for a, b in at_a_time(rows.size, width, columns.size):
+        for r in reversed(range(a, b)):  # in any order
+            run(buffer, rows, width, columns, r, r + 1)
     np.testing.assert_array_equal(buffer[: expected.size], expected)
 
 

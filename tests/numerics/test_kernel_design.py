@@ -260,3 +260,13 @@ def test_all_rows_in_another_order():
     coef = np.random.default_rng(1).normal(size=(2, N + 1))
     expected = design.scores(coef)[order]
     np.testing.assert_allclose(design.take(order).scores(coef), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_cheap_bound_on_a_norm_is_one(design):
+    coef = np.zeros((Q, design.n_coef))
+    coef[:, design.rows] = np.random.default_rng(2).normal(size=(Q, design.n_rows))
+    square = design.dot(coef, coef, design.scores(coef))
+    assert 0.0 < square <= design.square_at_most(coef) * (1.0 + 1e-12)
+    alone = np.zeros((Q, design.n_coef))
+    alone[0, design.rows[2]] = 3.0  # of one row it is the norm
+    assert design.square_at_most(alone) == pytest.approx(design.dot(alone, alone), rel=1e-6)

@@ -156,6 +156,10 @@ class Design(ABC):
         d = self.n_features
         return float(array_namespace(coef).sum(coef[:, :d] * other[:, :d]))
 
+    def square_at_most(self, coef: Array) -> float:
+        """Bound on the squared norm of a function that is cheaper than the norm; else infinite."""
+        return np.inf
+
     @cached_property
     def _penalised(self) -> Array:
         mask = np.ones(self.n_coef)

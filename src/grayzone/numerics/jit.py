@@ -17,7 +17,6 @@ Array = Any
 
 # A multiplier above this is at its upper bound 1, which it never reaches: logit(1) is infinite.
 ALMOST_ONE = 1.0 - 1e-12
-_CHUNK = 64  # variables whose scores are reduced together
 _TRACE = 0.03  # share of the accuracy asked for that a difference between equal rows may have
 _NEVER = 1e300
 
@@ -43,93 +42,94 @@ def _can_move(a: float, y: float, least: float) -> tuple[bool, bool]:
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _move(
-    pull: Array,
-    K: Array,
-    i: int,
-    j: int,
-    ci: float,
-    cj: float,
-    up: Array,
-    low: Array,
-    start: int,
-    stop: int,
-) -> tuple[float, float]:
-    """Add what the last pair changed to a chunk, and give its extremes."""
-    top, bottom = -_NEVER, _NEVER
-    for k in range(start, stop):
-        g = pull[k] - ci * K[i, k] - cj * K[j, k]
+    pull: Array, Ki: Array, Kj: Array, c: float, up: Array, low: Array, high: Array, deep: Array
+) -> None:
+    """Add what the last pair changed; set the pulls of rows that can rise, and minus the others."""
+    for k in range(pull.shape[0]):
+        g = pull[k] - c * Ki[k] + c * Kj[k]
         pull[k] = g
-        top = max(top, g - up[k])
-        bottom = min(bottom, g + low[k])
-    return top, bottom
+        high[k] = g - up[k]
+        deep[k] = -(g + low[k])
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _promise(
     pull: Array,
-    K: Array,
-    i: int,
+    Ki: Array,
     base: Array,
     low: Array,
     top: float,
     fixed: float,
     twice: float,
     trace: float,
-    start: int,
-    stop: int,
-) -> float:
-    """Largest decrease that a partner from a chunk promises, to second order."""
-    best = 0.0
-    for k in range(start, stop):
+    gain: Array,
+) -> None:
+    """Set the decrease that each row promises as a partner, to second order."""
+    for k in range(pull.shape[0]):
         d = top - pull[k] - low[k]
         d = d if d > trace else 0.0
-        best = max(best, d * d / (fixed + base[k] - twice * K[i, k]))
-    return best
+        gain[k] = d * d / (fixed + base[k] - twice * Ki[k])
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def _largest(values: Array) -> tuple[int, float]:
+    """Place and value of the first of the largest.
+
+    One maximum after the other would wait for the last: four of them need not.
+    """
+    n = values.shape[0]
+    whole = n - n % 4
+    m0 = m1 = m2 = m3 = -2.0 * _NEVER
+    for k in range(0, whole, 4):
+        m0, m1 = max(m0, values[k]), max(m1, values[k + 1])
+        m2, m3 = max(m2, values[k + 2]), max(m3, values[k + 3])
+    for k in range(whole, n):
+        m0 = max(m0, values[k])
+    largest = max(max(m0, m1), max(m2, m3))
+    place = 0
+    while place < n - 1 and values[place] < largest:
+        place += 1
+    return place, largest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _first_of_pair(
-    pull: Array, K: Array, i: int, j: int, c: float, up: Array, low: Array
+    pull: Array,
+    K: Array,
+    i: int,
+    j: int,
+    c: float,
+    up: Array,
+    low: Array,
+    high: Array,
+    deep: Array,
 ) -> tuple[int, float, float]:
     """Add what the last pair changed; give the row that asks for most, its pull and the least."""
-    n = pull.shape[0]
-    top, bottom, chunk = -_NEVER, _NEVER, 0
-    for start in range(0, n, _CHUNK):
-        high, small = _move(pull, K, i, j, c, -c, up, low, start, min(n, start + _CHUNK))
-        if high > top:
-            top, chunk = high, start
-        bottom = min(bottom, small)
-    first = chunk
-    while pull[first] - up[first] < top:
-        first += 1
-    return first, top, bottom
+    _move(pull, K[i], K[j], c, up, low, high, deep)
+    first, top = _largest(high)
+    return first, top, -_largest(deep)[1]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _second_of_pair(
-    pull: Array, K: Array, i: int, base: Array, low: Array, top: float, C: float, trace: float
+    pull: Array,
+    K: Array,
+    i: int,
+    base: Array,
+    low: Array,
+    top: float,
+    C: float,
+    trace: float,
+    gain: Array,
 ) -> int:
-    """Return the partner of row i that promises the largest decrease; i itself if none does.
+    """Return the partner of row i that promises the largest decrease; i itself if it is alone.
 
     Rows that are as good as equal have no curvature between them, so that a difference of rounding
     would promise more than any other partner: one of no more than ``trace`` promises nothing.
     """
-    n = pull.shape[0]
-    best, chunk = 0.0, 0
-    for start in range(0, n, _CHUNK):
-        value = _promise(
-            pull, K, i, base, low, top, base[i], 2.0 * C, trace, start, min(n, start + _CHUNK)
-        )
-        if value > best:
-            best, chunk = value, start
-    second, best = i, -1.0
-    for k in range(chunk, min(n, chunk + _CHUNK)):
-        d = top - pull[k] - low[k]
-        d = d if d > trace else 0.0
-        value = d * d / (base[i] + base[k] - 2.0 * C * K[i, k])
-        if value > best and k != i:
-            second, best = k, value
-    return second
+    _promise(pull, K[i], base, low, top, base[i], 2.0 * C, trace, gain)
+    gain[i] = -_NEVER
+    return _largest(gain)[0]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -232,14 +232,15 @@ def descend_pairs(
     """
     n = y.shape[0]
     base, up, low = np.empty(n), np.empty(n), np.empty(n)
+    high, deep, gain = np.empty(n), np.empty(n), np.empty(n)
     for k in range(n):
         _set_gates(k, K, y, w, s, least, a, C, base, up, low)
     i, j, t, flattest = 0, 0, 0.0, 0.0
     for iteration in range(max_iter):
-        i, top, bottom = _first_of_pair(pull, K, i, j, C * t, up, low)
+        i, top, bottom = _first_of_pair(pull, K, i, j, C * t, up, low, high, deep)
         if top - bottom <= eps:
             return iteration, flattest
-        j = _second_of_pair(pull, K, i, base, low, top, C, _TRACE * eps)
+        j = _second_of_pair(pull, K, i, base, low, top, C, _TRACE * eps, gain)
         if j == i:
             return iteration, flattest
         eta = C * (K[i, i] + K[j, j] - 2.0 * K[i, j])
@@ -292,10 +293,13 @@ def gather(out: Array, rows: Array, slots: Array, columns: Array, start: int, st
 
 
 @njit(cache=True, nogil=True)
-def compact(buffer: Array, rows: Array, width: int, columns: Array) -> None:
-    """Move these columns of these rows of a matrix of that width to the front of its buffer."""
+def compact(buffer: Array, rows: Array, width: int, columns: Array, first: int, stop: int) -> None:
+    """Move these columns of these rows of a matrix of that width to the front of its buffer.
+
+    Of the rows, those from the first to the stop: they become rows of those numbers.
+    """
     m = columns.shape[0]
-    for r in range(rows.shape[0]):
+    for r in range(first, stop):
         start = rows[r] * width
         for k in range(m):
             # never ahead of what is still to be read: columns ascend, and r <= rows[r]
@@ -313,6 +317,18 @@ def extremes(pull: Array, a: Array, y: Array) -> tuple[float, float]:
         if falls:
             bottom = min(bottom, pull[k])
     return top, bottom
+
+
+@njit(cache=True, nogil=True)
+def intercept_slope(values: Array, y: Array, w: Array, floor: Array, b: float) -> float:
+    """Derivative of all truncated losses by the intercept b; saturated rows cost nothing."""
+    total = 0.0
+    for k in range(y.shape[0]):
+        u = -y[k] * (values[k] + b)
+        if u > floor[k]:
+            e = np.exp(-abs(u))
+            total -= w[k] * y[k] * (1.0 if u >= 0.0 else e) / (1.0 + e)
+    return total
 
 
 _BINS = 1024

@@ -157,6 +157,11 @@ class KernelDesign(Design):
         block = self.kernel.between(self.kernel.left(data), self._right(centres))
         return block.astype(np.float64, copy=False)
 
+    def square_at_most(self, coef: Array) -> float:
+        # functions of single rows have the rows' norms; no sum is longer than its parts
+        norms = np.sqrt(np.maximum(self.row_squares(), 0.0))
+        return float(np.sum((np.abs(coef[:, self.rows]) @ norms) ** 2))
+
     def dot(self, coef: Array, other: Array, scores: Array | None = None) -> float:
         d = self.n_features
         if scores is None:

@@ -189,7 +189,12 @@ def certify_duals(
     """Certify by balanced duals; ``spanned`` says that the coefficients are those they span."""
     u = problem.margins.margin(scores) if u is None else u
     terms = terms_of(problem, scores, duals, rows=rows, spanned=spanned)
-    return closed(problem, coef, problem.primal(coef, u, scores), terms, duals)
+    primal = problem.primal(coef, u, scores)
+    if terms.pull is not None:
+        force = problem.design.square_at_most(terms.pull + problem.shrinkage(coef))
+        if 0.5 * force / problem.penalty <= _ROUNDING * primal:
+            terms = terms._replace(pull=None)  # the duals span them, but for rounding
+    return closed(problem, coef, primal, terms, duals)
 
 
 def _fenchel_young(problem: Problem, scores: Array, duals: Array, rows: Array | None) -> float:

@@ -38,14 +38,14 @@ from grayzone.solvers.truncated.primal import MAX_FACTORISED
 
 Array = Any
 
-_BLOCK = 512
+_BLOCK = 768
 _KEPT = 0.6  # share of a block that comes from the block before
-_INNER = 0.4  # violation left in a block, relative to that of the working set
+_INNER = 0.2  # violation left in a block, relative to that of the working set
 _LOOK = 0.65  # of the violation, after which the gap is looked at again
 _SHARE = 0.7  # of the tolerance, that the working set may use up
 _FARTHEST = 2.0  # violation from which rows may be left out of the working set
-_FALL = 0.4  # of the violation, after which the working set is looked at again
-_WORTHWHILE = 0.9  # share of the working set that may remain
+_FALL = 0.2  # of the violation, after which the working set is looked at again
+_WORTHWHILE = 0.7  # share of the working set that may remain
 _MARGIN = 0.1  # distance from the kink within which no row is left out
 _PATIENCE = 100  # pairs for each row
 
@@ -114,6 +114,8 @@ class BlockDescent:
 
     def _values(self, problem: Problem, alpha: Array) -> Array:
         used = np.flatnonzero(alpha)
+        if not used.size:
+            return np.zeros(alpha.size)
         coef = _dual_coef(problem, alpha)[used, None]
         return _design(problem).added(_design(problem).rows[used], coef)[:, 0]
 
@@ -198,11 +200,10 @@ def _best_intercept(
     problem: Problem, values: Array, near: float, reach: float, accuracy: float
 ) -> float:
     """Minimise the loss over the intercept, whose slope is monotone, from about ``near``."""
-    y = _signs(problem)
+    rows = values, _signs(problem), problem.weight, problem.loss.floor
 
     def slope(b: float) -> float:
-        a = problem.loss.slope(-y * (values + b))
-        return -float(np.sum(problem.weight * a * y))
+        return float(jit.intercept_slope(*rows, b))
 
     low, high = near - reach, near + reach
     while slope(low) > 0.0:
@@ -259,16 +260,19 @@ class _Descent:
 
         False where that takes suspiciously many: the problem is ill-conditioned.
         """
-        looked, narrowed = np.inf, _FARTHEST
+        looked, least, narrowed = np.inf, 0.0, _FARTHEST
         left = _PATIENCE * (100 + self.y.size)
         while left > 0:
             top, bottom = self._extremes()
             self.violation = top - bottom
             if self.violation <= 1e-13 * (1.0 + abs(top)):
                 return True
-            if self.violation <= _LOOK * looked and self.violation < 0.3:
+            # a gap falls no faster than the square of the violation, or hardly so
+            soon = least * (self.violation / looked) ** 2 <= goal
+            if soon and self.violation <= _LOOK * looked and self.violation < 0.3:
                 looked = self.violation
-                if self._relative_gap(0.5 * (top + bottom), goal) <= goal:
+                least = self._relative_gap(0.5 * (top + bottom), goal)
+                if least <= goal:
                     return True
             if self.violation <= narrowed:
                 narrowed = _FALL * self.violation
@@ -334,7 +338,7 @@ class _Descent:
 
     def _check_curvature(self, flattest: float, K: Array) -> None:
         """A kernel has K_ii + K_jj - 2 K_ij >= 0, within what single precision leaves of it."""
-        if flattest < -1e-3 * self.C * float(np.max(np.abs(K))):
+        if flattest < 0.0 and flattest < -1e-3 * self.C * float(np.max(np.abs(K))):
             raise indefinite(f"K_ii + K_jj - 2 K_ij = {flattest / self.C:.2e} for two rows")
 
     def _choose(self, top: float, bottom: float) -> Array:

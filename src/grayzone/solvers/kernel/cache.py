@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -154,10 +155,32 @@ class KernelRows:
         useful = np.zeros(self._slot.size, dtype=bool)
         useful[keep] = True
         rows = np.flatnonzero(useful[order])
-        jit.compact(self._buffer, rows, self._rows.shape[1], keep)
+        self._compact(rows, keep)
         place = np.full(self._slot.size, -1)
         place[order[rows]] = np.arange(rows.size)
         self._slot = place[keep]
         self._used = rows.size
         slots = min(m, self._buffer.size // m)
         self._rows = self._buffer[: slots * m].reshape(slots, m)
+
+    def _compact(self, rows: Array, columns: Array) -> None:
+        """Move these columns of these stored rows to the front."""
+        width, m = self._rows.shape[1], columns.size
+        for a, b in at_a_time(rows.size, width, m):
+
+            def move(start: int, stop: int, a: int = a) -> None:
+                jit.compact(self._buffer, rows, width, columns, a + start, a + stop)
+
+            split(b - a, move, threads=(b - a) * m / WORTH_A_THREAD, kind=COMPILED)
+
+
+def at_a_time(n_rows: int, width: int, narrower: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows that may become narrower in place at the same time.
+
+    Rows a to b write before b ``narrower`` and are read from a ``width`` on.
+    """
+    a = 0
+    while a < n_rows:
+        b = min(n_rows, max(a + 1, a * width // narrower))
+        yield a, b
+        a = b

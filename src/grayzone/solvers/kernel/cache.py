@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from grayzone.numerics import jit
+from grayzone.numerics import jit, jit_gaussian
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.kernels import TILE_COLUMNS, TILE_ROWS, WORTH_A_THREAD
 from grayzone.numerics.threads import COMPILED, PRODUCTS, long_product, split
@@ -40,6 +41,7 @@ class KernelRows:
         self._set_factors(design.right(members, dtype))
         self._slot = np.full(members.size, -1)
         self._used = 0
+        self._block = np.empty(0, dtype=dtype)
         slots = min(members.size, int(design.budget // (self.dtype.itemsize * members.size)))
         self._buffer = np.empty(slots * members.size, dtype=dtype)
         self._rows = self._buffer.reshape(slots, members.size)
@@ -48,6 +50,8 @@ class KernelRows:
         """Factors of the members; the left one, too: tiles are few columns wide."""
         self._right = right
         self._left = None if self.kernel.name == "precomputed" else self.kernel.flipped(right)
+        dense = isinstance(right, np.ndarray) and self.dtype == np.float32
+        self._gaussian = dense and self.kernel.name == "rbf" and not self.kernel.is_far
 
     @property
     def _cheap(self) -> bool:
@@ -63,12 +67,17 @@ class KernelRows:
         return self.design.data(self.members[rows]) if self._left is None else self._left[rows]
 
     def block(self, rows: Array) -> Array:
-        """Values between these rows, (q, q)."""
+        """Values between these rows, (q, q), in memory that the next block will take."""
         self._keep(rows)
         q = rows.size
-        out = np.empty((q, q), dtype=self.dtype)
+        if self._block.size < q * q:
+            self._block = np.empty(q * q, dtype=self.dtype)
+        out = self._block[: q * q].reshape(q, q)
         slots, threads = self._slot[rows], q * q / (WORTH_A_THREAD // 4)
-        if not self._cheap and np.all(slots >= 0):
+        if self._gaussian:
+            fill = partial(jit_gaussian.fill, self._left_of(rows), self._right[rows], out)
+            split(q, fill, threads=threads, kind=COMPILED)
+        elif not self._cheap and np.all(slots >= 0):
 
             def pick(a: int, b: int) -> None:
                 jit.gather(out, self._rows, slots, rows, a, b)
@@ -96,6 +105,10 @@ class KernelRows:
     def _compute(self, rows: Array, out: Array) -> None:
         m, q = self.members.size, rows.size
         left = self._left_of(rows)
+        if self._gaussian:
+            fill = partial(jit_gaussian.fill, left, self._right, out)
+            split(m, fill, threads=self._threads(q), kind=COMPILED)
+            return
 
         def part(start: int, stop: int) -> None:
             for c in range(start, stop, TILE_COLUMNS):
@@ -105,7 +118,7 @@ class KernelRows:
                     tile = out[r : r + TILE_ROWS, c:d]
                     self.kernel.between(left[r : r + TILE_ROWS], right, out=tile)
 
-        split(m, part, threads=self._threads(rows.size), kind=PRODUCTS)
+        split(m, part, threads=self._threads(q), kind=PRODUCTS)
 
     def _threads(self, n_rows: int) -> float:
         """How much there is to do for so many rows of the matrix."""
@@ -128,7 +141,11 @@ class KernelRows:
             self._subtract_computed(values, rows[~kept], coef[~kept])
 
     def _subtract_computed(self, values: Array, rows: Array, coef: Array) -> None:
-        right, coef = self._right[rows], coef.astype(self.dtype)
+        right, coef, m = self._right[rows], coef.astype(self.dtype), self.members.size
+        if self._gaussian:
+            subtract = partial(jit_gaussian.subtract, values, self._left, right, coef)
+            split(m, subtract, threads=self._threads(rows.size), kind=COMPILED)
+            return
         # the fewer the columns, the longer a tile: between two of them threads queue for the lock
         height = max(TILE_ROWS, _TILE // rows.size)
 
@@ -141,7 +158,6 @@ class KernelRows:
                     self.kernel.between(left, right, out=tile[: b - a]), coef
                 )
 
-        m = self.members.size
         split(m, part, threads=self._threads(rows.size), kind=PRODUCTS)
 
     def narrow(self, keep: Array) -> None:

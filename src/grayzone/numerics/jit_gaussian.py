@@ -1,0 +1,143 @@
+"""Values of the Gaussian kernel of dense rows in single precision, compiled: one call a thread.
+
+NumPy would take the interpreter's lock several times a tile, for which threads queue; and it would
+pass over each tile once for the product and once for the exponentials. The product is SciPy's
+``sgemm``. Nothing imports this module until a kernel is fitted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import binding
+from numba import njit, types
+from numba.extending import get_cython_function_address
+
+Array = Any
+
+# By name, not by address: what is compiled can then be kept on disk.
+binding.add_symbol(
+    "grayzone_sgemm", get_cython_function_address("scipy.linalg.cython_blas", "sgemm")
+)
+_sgemm: Any = types.ExternalFunction("grayzone_sgemm", types.void(*[types.voidptr] * 13))
+
+_TURNED, _AS_IT_IS = (np.array([ord(letter)], dtype=np.uint8) for letter in "TN")
+_ONCE, _NOTHING = np.ones(1, dtype=np.float32), np.zeros(1, dtype=np.float32)
+# Columns of a tile, and values of one: both stay in the cache.
+_COLUMNS, _VALUES = 1024, 2**16
+# All that does not change the order of sums: the reduction of an argument would be lost by that.
+_IN_ORDER = {"contract", "nnan", "ninf", "nsz"}
+# Single precision has no smaller power of e; logarithms of two, whose sum has more digits; and the
+# coefficients of a polynomial for exp(r) - 1 - r, by r^2 (S. L. Moshier's Cephes, expf).
+_LEAST, _PER_TWO = np.float32(-87.0), np.float32(1.4426950408889634)
+_LN2, _REST = np.float32(0.693359375), np.float32(-2.1219444e-4)
+_P5, _P4, _P3 = np.float32(1.9875691e-4), np.float32(1.3981999e-3), np.float32(8.3334519e-3)
+_P2, _P1, _P0 = np.float32(4.1665795e-2), np.float32(1.6666665e-1), np.float32(5.0000001e-1)
+_ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
+
+
+@njit(cache=True, nogil=True, fastmath=_IN_ORDER)
+def exponentials(x: Array, bits: Array, powers: Array) -> None:
+    """Set x to exp(min(x, 0)), for which ``bits`` and ``powers`` are one array of as many numbers.
+
+    exp(x) = 2^n exp(r) with |r| <= log(2) / 2, and the power of two is put together from its bits:
+    without a branch or a call, so that several are worked out by one instruction.
+    """
+    for k in range(x.shape[0]):
+        v = x[k] if x[k] < _ZERO else _ZERO
+        v = v if v > _LEAST else _LEAST
+        n = np.floor(v * _PER_TWO + _HALF)
+        r = v - n * _LN2 - n * _REST
+        p = ((((_P5 * r + _P4) * r + _P3) * r + _P2) * r + _P1) * r + _P0
+        x[k] = p * (r * r) + r + _ONE
+        bits[k] = np.int32(np.int32(n) + np.int32(127)) << np.int32(23)
+    for k in range(x.shape[0]):
+        x[k] *= powers[k]
+
+
+@njit(cache=True, nogil=True)
+def _products(left: Array, right: Array, out: Array, width: int) -> None:
+    """Set out, whose rows are ``width`` numbers apart, to the products of rows of both factors."""
+    sizes = np.empty((4, 1), dtype=np.int32)
+    sizes[0, 0], sizes[1, 0], sizes[2, 0] = right.shape[0], left.shape[0], left.shape[1]
+    sizes[3, 0] = width
+    columns, rows, features, apart = (
+        sizes[0].ctypes,
+        sizes[1].ctypes,
+        sizes[2].ctypes,
+        sizes[3].ctypes,
+    )
+    # in Fortran's eyes all are transposed
+    _sgemm(
+        _TURNED.ctypes,
+        _AS_IT_IS.ctypes,
+        columns,
+        rows,
+        features,
+        _ONCE.ctypes,
+        right.ctypes,
+        features,
+        left.ctypes,
+        features,
+        _NOTHING.ctypes,
+        out.ctypes,
+        apart,
+    )
+
+
+@njit(cache=True, nogil=True)
+def _fill(
+    left: Array, right: Array, out: Array, bits: Array, powers: Array, start: int, stop: int
+) -> None:
+    for a in range(start, stop, _COLUMNS):
+        b = min(stop, a + _COLUMNS)
+        _products(left, right[a:b], out[:, a:b], out.shape[1])
+        for r in range(out.shape[0]):
+            exponentials(out[r, a:b], bits[: b - a], powers[: b - a])
+
+
+def fill(left: Array, right: Array, out: Array, start: int, stop: int) -> None:
+    """Set the columns start to stop of out (q, m) to the kernel values of q and m rows."""
+    bits = np.empty(_COLUMNS, dtype=np.int32)
+    _fill(left, right, out, bits, bits.view(np.float32), start, stop)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _dot(one: Array, other: Array) -> float:
+    total = _ZERO
+    for k in range(one.shape[0]):
+        total += one[k] * other[k]
+    return total  # type: ignore[return-value]
+
+
+@njit(cache=True, nogil=True)
+def _subtract(
+    values: Array,
+    left: Array,
+    right: Array,
+    coef: Array,
+    tile: Array,
+    bits: Array,
+    powers: Array,
+    start: int,
+    stop: int,
+) -> None:
+    q = right.shape[0]
+    step = tile.shape[0] // q
+    for a in range(start, stop, step):
+        b = min(stop, a + step)
+        _products(left[a:b], right, tile, q)
+        size = (b - a) * q
+        for c in range(0, size, _COLUMNS):
+            d = min(size, c + _COLUMNS)
+            exponentials(tile[c:d], bits[: d - c], powers[: d - c])
+        for r in range(b - a):
+            values[a + r] -= _dot(tile[r * q : (r + 1) * q], coef)
+
+
+def subtract(values: Array, left: Array, right: Array, coef: Array, start: int, stop: int) -> None:
+    """Take the sums of coef (q,) times kernel values with q rows from values, start to stop."""
+    bits = np.empty(_COLUMNS, dtype=np.int32)
+    tile = np.empty(max(_VALUES, right.shape[0]), dtype=np.float32)
+    _subtract(values, left, right, coef, tile, bits, bits.view(np.float32), start, stop)

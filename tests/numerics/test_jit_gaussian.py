@@ -1,0 +1,59 @@
+"""Compiled values of the Gaussian kernel against those of NumPy in double precision."""
+
+import numpy as np
+import pytest
+
+from grayzone.numerics import jit_gaussian
+from grayzone.numerics.kernels import Kernel
+
+RNG = np.random.default_rng(0)
+KERNEL = Kernel("rbf", gamma=0.3)
+
+
+@pytest.fixture
+def factors():
+    X, Z = RNG.normal(size=(2500, 4)), RNG.normal(size=(7, 4))
+    left, right = (KERNEL.right(rows, np.float32) for rows in (X, Z))
+    return KERNEL.flipped(left), right, KERNEL(X, Z)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [jit_gaussian.exponentials, jit_gaussian.exponentials.py_func],
+    ids=["compiled", "Python"],
+)
+def test_exponentials_have_the_digits_of_single_precision(run):
+    x = np.concatenate([np.linspace(-87.0, 0.0, 3001), -np.logspace(-10, 0, 50)])
+    values, bits = x.astype(np.float32), np.empty(x.size, dtype=np.int32)
+    exact = np.exp(values.astype(np.float64))
+    run(values, bits, bits.view(np.float32))
+    np.testing.assert_allclose(values, exact, rtol=2e-7)
+
+
+def test_exponentials_beyond_the_range_are_its_ends():
+    values, bits = np.array([3e38, 1e-3, -87.5, -3e38], dtype=np.float32), np.empty(4, np.int32)
+    jit_gaussian.exponentials(values, bits, bits.view(np.float32))
+    np.testing.assert_array_equal(values[:2], 1.0)
+    assert np.all((values[2:] > 0.0) & (values[2:] < 2e-38))
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 2500), (1000, 2100), (17, 17)])
+def test_columns_of_values(factors, start, stop):
+    left, right, exact = factors
+    wide = np.full((7, 2500), -1.0, dtype=np.float32)
+    jit_gaussian.fill(KERNEL.flipped(right), KERNEL.flipped(left), wide, start, stop)
+    np.testing.assert_allclose(wide[:, start:stop], exact.T[:, start:stop], rtol=1e-5)
+    np.testing.assert_array_equal(np.delete(wide, np.s_[start:stop], axis=1), -1.0)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 2500), (1000, 2100), (17, 17)])
+@pytest.mark.parametrize("times", [1, 20_000])
+def test_sums_of_values_are_subtracted(factors, start, stop, times):
+    left, right, exact = factors
+    coef = np.repeat(RNG.normal(size=7), times).astype(np.float32)  # up to a tile of few rows
+    values = np.full(2500, 5.0)
+    few = max(start, stop - 3) if times > 1 else start
+    jit_gaussian.subtract(values, left, np.repeat(right, times, axis=0), coef, few, stop)
+    sums = times * (exact @ coef[::times].astype(np.float64))
+    np.testing.assert_allclose(values[few:stop], 5.0 - sums[few:stop], rtol=1e-3, atol=1e-4 * times)
+    np.testing.assert_array_equal(np.delete(values, np.s_[few:stop]), 5.0)

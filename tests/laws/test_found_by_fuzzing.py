@@ -23,7 +23,7 @@ from grayzone.numerics.checks import all_or_nothing
 from grayzone.numerics.kernels import resolve_kernel
 from grayzone.numerics.margins import SoftmaxMargin
 from grayzone.numerics.threads import elsewhere, n_workers
-from grayzone.solvers.sparse import working_set
+from grayzone.solvers.sparse import newton, working_set
 from grayzone.solvers.sparse.quadratic import minimise_quadratic
 from grayzone.solvers.truncated import decomposed
 from grayzone.solvers.truncated.side_by_side import SideBySide
@@ -674,6 +674,25 @@ def test_an_l1_fit_of_rows_that_are_nearly_alike_converges():
     for classes in (3, 6):  # a kernel matrix of hardly any rank; hours of crawling in all
         wide = TruncatedLogisticRegression(penalty="l1", kernel="rbf", gamma=0.1, C=1e3, tol=1e-3)
         assert wide.fit(X[:60], np.arange(60) % classes).dual_gap_ <= 1e-3
+
+
+def test_newton_steps_of_an_l1_fit_are_limited(monkeypatch):
+    # hundreds of them, of 726 coefficients, took a minute of a busy machine
+    case = {
+        "estimator": "TruncatedLogisticRegression",
+        "parameters": {
+            **{"kernel": "laplacian", "gamma": 100.0, "C": 1e6, "zone": 1.0},
+            **{"penalty": "elasticnet", "l1_ratio": 0.5},
+        },
+        "rows": {"kind": "rings", "n": 40, "d": 3, "classes": 4, "seed": 8696},
+        **{"carrier": "NumPy", "new rows": "far"},
+    }
+    assert examine(case).findings == []
+    taken, step = [], newton.Restricted._step
+    monkeypatch.setattr(newton.Restricted, "_step", lambda *at: taken.append(None) or step(*at))
+    monkeypatch.setattr(working_set, "_MOST_NEWTON", 10)
+    assert examine(case).findings == []  # it is said, or it would be a silent gap
+    assert 10 <= len(taken) <= 40
 
 
 def test_fits_side_by_side_that_crawl_are_left_to_themselves(monkeypatch):

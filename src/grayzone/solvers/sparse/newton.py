@@ -49,6 +49,7 @@ class Point(NamedTuple):
     multipliers: Array  # of the margins at these scores
     stalled: bool = False
     alike: bool = False  # whether columns have shown to be nearly the same
+    n_steps: int = 0  # Newton steps that led here, on all choices of columns
 
 
 class _Direction(NamedTuple):
@@ -136,7 +137,8 @@ class Restricted:
         slopes = at.slopes + t * d.slopes
         # the multipliers that belong to the new point, for which the model's are a good guess
         slope = at.loss.slopes(self.margins.margin(scores))[0]
-        after = Point(slopes, intercept, scores, at.loss, slope, t == 0.0, d.alike)
+        n_steps = at.n_steps + 1
+        after = Point(slopes, intercept, scores, at.loss, slope, t == 0.0, d.alike, n_steps)
         return after, -d.promised
 
     def _along(self, at: Point, slope: Array, bend: Array) -> tuple[_Direction, float, float]:

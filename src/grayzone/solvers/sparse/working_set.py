@@ -24,6 +24,8 @@ _SHARE, _BELOW, _ROUNDING = 0.05, 0.3, 1e-15
 # Shares of the gap that a step gains where it crawls and where it hardly moves, and leaves; how
 # many steps may crawl, and for how many of them one counts that hardly moves.
 _GAINED, _HARDLY, _LEFT, _CRAWLS, _COUNTS = 0.15, 0.02, 0.95, 60, 5
+# Newton steps of a fit, which takes some thirty: one that takes more gets nowhere.
+_MOST_NEWTON = 500
 # Share of the columns below which those that are left are copied.
 _WORTH_A_COPY = 0.5
 
@@ -101,7 +103,7 @@ class WorkingSet:
         gap = found.certificate.gap
         stalled = stalled and gap > 0.5 * before.gap
         crawls = _crawls(state, found.certificate)
-        stalled = stalled or crawls >= _CRAWLS
+        stalled = stalled or crawls >= _CRAWLS or few.n_steps >= _MOST_NEWTON
         coef = np.zeros_like(state.coef)
         coef[:, now.columns.numbers] = slopes
         if now.fit_intercept:

@@ -348,6 +348,30 @@ def test_equal_values_have_none(value):
 
 # Cases as campaigns draw them (`python -m fuzz replay`), with the laws that they broke.
 DRAWN = {
+    "import points whose expansion has no digits of what was fitted": {
+        "estimator": "ImportVectorMachineCV",
+        "parameters": {
+            **{"kernel": "poly", "gamma": 1e-6, "coef0": 0.0, "degree": 5},
+            **{"Cs": 2, "zone": {"caps": 0.9}, "validation_fraction": 0.1},
+        },
+        "rows": {
+            **{"kind": "rings", "n": 30, "d": 3, "classes": 2, "seed": 2316},
+            **{"twists": [["column", 1e6]], "weights": "many scales"},
+        },
+    },
+    "import points, several at a time, whose curvature is nothing but rounding": {
+        "estimator": "ImportVectorMachine",
+        "parameters": {
+            **{"kernel": "poly", "gamma": 100.0, "coef0": -1.0, "degree": 5},
+            **{"C": 1.0, "points_per_step": 3},
+        },
+        "rows": {
+            **{"kind": "linear", "n": 6, "d": 1, "classes": 3, "seed": 6639},
+            "twists": [["contradictions", None], ["offset", 1e6], ["contradictions", None]],
+            "labels": "booleans",
+        },
+        **{"carrier": "PyTorch", "new rows": "huge"},
+    },
     **{
         f"classes that have much in common, {seed}": {
             "estimator": "TruncatedLogisticRegression",

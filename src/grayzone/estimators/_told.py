@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from grayzone.numerics.pitfalls import Pitfall
 from grayzone.numerics.tails import leading
 from grayzone.solvers import Solution, Status
 from grayzone.sources.labelled import Labelled
+
+Array = Any
 
 # Rows whose predictions are compared with what was certified, and by how much they may differ.
 _TRIED, _UNFAITHFUL = 100, 1e-3
@@ -54,29 +57,13 @@ class Told:
 
     def _tell_unless_faithful(self: Any, labelled: Labelled, solution: Solution) -> None:
         """Warn where some rows' predictions are not the scores that were certified."""
-        if labelled.held is None or solution.scores is None or self.kernel == "precomputed":
+        scores = solution.scores
+        if scores is None:
             return
-        n_rows = labelled.held.n_rows
-        some = moved(np.arange(0, n_rows, -(-n_rows // _TRIED)), labelled.like)
-        xp = array_namespace(solution.scores)
-        certified = xp.take(solution.scores, some, axis=0)
-        predicted = self._scores_of(labelled.held.take(some).X)
-        if certified.shape[1] > 1:  # what decides is how far behind the leading class others are
-            leads = leading(certified)
-            certified, predicted = (
-                scores - xp.sum(xp.where(leads, scores, 0.0), axis=1, keepdims=True)
-                for scores in (certified, predicted)
-            )
-        away = xp.abs(predicted - certified) / (1.0 + xp.abs(certified))
-        if not float(xp.max(away)) <= _UNFAITHFUL:
-            warnings.warn(
-                "Predictions of the training rows are not the scores that the fit has certified: "
-                f"they differ by up to {float(xp.max(away)):.1e}, by rounding errors of large "
-                "values. Scale the features, or lower C or the degree of a polynomial kernel. "
-                f"{Pitfall.UNSCALED}",
-                ConvergenceWarning,
-                stacklevel=FIT_DEPTH,
-            )
+        take = array_namespace(scores).take
+        said = unfaithful(self, labelled, lambda some: take(scores, some, axis=0))
+        if said is not None:
+            warnings.warn(said, ConvergenceWarning, stacklevel=FIT_DEPTH)
 
     def _tell_if_constant(self, solution: Solution) -> None:
         if not solution.constant:
@@ -88,3 +75,31 @@ class Told:
             UserWarning,
             stacklevel=FIT_DEPTH,
         )
+
+
+def unfaithful(model: Any, labelled: Labelled, scores_of: Callable[[Array], Array]) -> str | None:
+    """Return what is to be said where predictions of held rows are not the scores of the fit.
+
+    Of some rows, by their places; what decides between classes is how far behind the leading one
+    the others are.
+    """
+    if labelled.held is None or model.kernel == "precomputed":
+        return None
+    n_rows = labelled.held.n_rows
+    some = moved(np.arange(0, n_rows, -(-n_rows // _TRIED)), labelled.like)
+    certified, predicted = scores_of(some), model._scores_of(labelled.held.take(some).X)
+    xp = array_namespace(certified)
+    if certified.shape[1] > 1:
+        leads = leading(certified)
+        certified, predicted = (
+            scores - xp.sum(xp.where(leads, scores, 0.0), axis=1, keepdims=True)
+            for scores in (certified, predicted)
+        )
+    away = float(xp.max(xp.abs(predicted - certified) / (1.0 + xp.abs(certified))))
+    if away <= _UNFAITHFUL:
+        return None
+    return (
+        "Predictions of the training rows are not the scores that the fit has certified: they "
+        f"differ by up to {away:.1e}, by rounding errors of large values. Scale the features, or "
+        f"lower C or the degree of a polynomial kernel. {Pitfall.UNSCALED}"
+    )

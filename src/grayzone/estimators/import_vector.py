@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from grayzone.estimators._callbacks import (
     with_callbacks,
 )
 from grayzone.estimators._contradictions import tell_contradictions
+from grayzone.estimators._told import unfaithful
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import (
@@ -283,10 +285,12 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
                 if stop or enough:
                     break
             model = growth.model() if watch is None else watch.best
-            self._expose(growth, self._moved(growth, model) if self.move_points else model)
+            model = self._moved(growth, model) if self.move_points else model
+            self._expose(growth, model)
         if watch is not None:
             self.held_out_path_ = moved(np.array(watch.path), labelled.like)
         self._tell_unless_certain(self.dual_gap_)
+        self._tell_unless_faithful(growth, model)
         self._tell_if_not_exact(growth.gave_up)
         tell_contradictions(self)
         return self
@@ -382,6 +386,12 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
             ConvergenceWarning,
             stacklevel=FIT_DEPTH,
         )
+
+    def _tell_unless_faithful(self, growth: Growth, model: Model) -> None:
+        """Warn where some rows' predictions are not the scores that were fitted."""
+        said = unfaithful(self, growth.labelled, partial(growth.scores, model))
+        if said is not None:
+            warnings.warn(said, ConvergenceWarning, stacklevel=FIT_DEPTH)
 
     @staticmethod
     def _tell_if_not_exact(gave_up: bool) -> None:

@@ -268,9 +268,11 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
                 growth = start(model, labelled, Cs[0])
                 for _ in _grow_along(growth, path):
                     pass
-                model._expose(growth, growth.model())
+                found = growth.model()
+                model._expose(growth, found)
+            model._tell_unless_certain(model.dual_gap_)
+            model._tell_unless_faithful(growth, found)
             take_over(self, model)
-            model._tell_unless_certain(self.dual_gap_)
             gave_up = gave_up or growth.gave_up
         model._tell_if_not_exact(gave_up)
         tell_contradictions(self)

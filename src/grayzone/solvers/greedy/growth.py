@@ -25,7 +25,7 @@ from grayzone.solvers.greedy.scores import (
     score,
     score_by_power,
 )
-from grayzone.solvers.greedy.span import Span, Spanned
+from grayzone.solvers.greedy.span import Known, Span, Spanned
 from grayzone.solvers.kernel.features import indefinite
 from grayzone.solvers.loop import MOST_SILENT
 from grayzone.sources.labelled import Labelled
@@ -183,14 +183,30 @@ class Growth:
 
     def gap(self, model: Model) -> float:
         """Relative duality gap of a model among all functions of its points."""
-        now = model.fitted is self.fitted
-        spanned = self._spanned() if now else Spanned(self.labelled, model.span)
+        spanned = self._spanned_by(model)
         gap = model.fitted.gap(spanned)
         if gap > MOST_SILENT and not self.criterion.has_kinks:
             gap = min(gap, model.fitted.gap_ahead(spanned))
         # values out of range may leave a certificate of nothing: points are added to do better
         worse = 1.0 - self._least / model.fitted.objective if model.fitted.objective > 0 else 0.0
         return max(gap, worse) if worse > MOST_SILENT else gap
+
+    def scores(self, model: Model, some: Array) -> Array:
+        """Scores of some held rows, by their places, as the fit has them."""
+        assert self.labelled.held is not None
+        xp, coef, span = array_namespace(some), model.fitted.coef, self._spanned_by(model).span
+        if isinstance(span, Known):
+            columns = xp.take(span.known, some, axis=0)
+        else:
+            columns = span.columns(self.labelled.held.take(some))
+        out = xp.matmul(columns, coef[:, : span.size].T) + model.intercept
+        return (
+            xp.concat([out, xp.zeros_like(out[:, :1])], axis=1) if self.criterion.reference else out
+        )
+
+    def _spanned_by(self, model: Model) -> Spanned:
+        now = model.fitted is self.fitted
+        return self._spanned() if now else Spanned(self.labelled, model.span)
 
     # ------------------------------------------------------------------------------------------
     # Rounds

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from array_api_compat import device
 
 from grayzone.numerics.backend import moved
+from grayzone.numerics.linalg import lower_factor
 from grayzone.numerics.margins import output_pairs
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.greedy.basis import NewtonBasis
@@ -188,8 +189,7 @@ class NewtonScores(Scores):
         mixed = mixed + fitted.point.criterion.penalty * between[:, None, None] * _eye(mixed)
         crossed = self.cross[:, taken, :].T  # (Q, Qp)
         mixed = mixed - xp.matmul(crossed, xp.permute_dims(self.solved, (1, 0, 2)))
-        root = xp.linalg.cholesky(_safe(self.curvature[taken : taken + 1, :, :])[0, :, :])
-        inverse = xp.linalg.inv(root)
+        inverse = xp.linalg.inv(_root(_safe(self.curvature[taken : taken + 1, :, :])[0, :, :]))
         rows = xp.matmul(inverse, mixed)
         lost = xp.matmul(inverse, self.slope[taken, :])
         self.slope = self.slope - xp.matmul(xp.permute_dims(rows, (0, 2, 1)), lost)
@@ -211,6 +211,17 @@ def _safe(S: Array) -> Array:
     xp = array_namespace(S)
     trace = xp.sum(xp.linalg.diagonal(S), axis=-1) / S.shape[-1]
     return S + xp.clip(1e-12 * trace, min=1e-300)[:, None, None] * _eye(S)
+
+
+def _root(S: Array) -> Array:
+    """Cholesky factor of a curvature (Q, Q); that of its diagonal where rounding is all it is."""
+    try:
+        return lower_factor(S)
+    except FloatingPointError:
+        xp = array_namespace(S)
+        own = xp.linalg.diagonal(S)
+        least = xp.clip(xp.max(xp.abs(own)), min=1e-300)
+        return xp.sqrt(xp.where(own > 0.0, own, least))[:, None] * _eye(S)[0, :, :]
 
 
 def _steps(curvature: Array, slope: Array) -> Array:

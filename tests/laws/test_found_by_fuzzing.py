@@ -62,6 +62,20 @@ def test_a_model_that_is_not_finite_is_an_error_and_changes_nothing():
     assert model.coef_.shape == (1,)
 
 
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_singular_matrices_are_refused_in_words_whatever_library_finds_them(library):
+    xp = pytest.importorskip(library)
+
+    class Careless:
+        @all_or_nothing
+        def fit(self):
+            self.coef_ = xp.linalg.solve(xp.zeros((2, 2)), xp.zeros((2, 1)))
+            return self
+
+    with pytest.raises(ValueError, match=r"double precision.*[Ss]ingular.*Scale the"):
+        Careless().fit()
+
+
 def test_work_in_threads_keeps_the_settings_of_errors_and_splits_no_further():
     def work():
         return np.float64(1e308) * 10.0, n_workers()

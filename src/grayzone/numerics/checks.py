@@ -50,7 +50,7 @@ def all_or_nothing(fit: Callable[Given, Result]) -> Callable[Given, Result]:
         except BaseException as error:
             vars(self).clear()
             vars(self).update(before)
-            if isinstance(error, (FloatingPointError, np.linalg.LinAlgError)):
+            if is_numerical(error):
                 raise ValueError(
                     f"This fit takes numbers that double precision does not have ({error}). Scale "
                     "the features; weights, costs and C should not be far apart. "
@@ -59,6 +59,15 @@ def all_or_nothing(fit: Callable[Given, Result]) -> Callable[Given, Result]:
             raise
 
     return cast(Callable[Given, Result], guarded)
+
+
+def is_numerical(error: BaseException) -> bool:
+    """Whether an error says that numbers went out of range, or that a matrix is singular.
+
+    Each array library has a class of its own for the latter, all of one name.
+    """
+    known = isinstance(error, (FloatingPointError, OverflowError))
+    return known or "LinAlgError" in type(error).__name__
 
 
 def _check_finite(estimator: Any) -> None:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from array_api_compat import device
 
 from grayzone.numerics.backend import moved
+from grayzone.numerics.checks import is_numerical
 from grayzone.numerics.linalg import lower_factor
 from grayzone.numerics.margins import output_pairs
 from grayzone.numerics.namespace import array_namespace
@@ -232,7 +233,7 @@ def _steps(curvature: Array, slope: Array) -> Array:
     try:
         return -xp.linalg.solve(S, slope[:, :, None])[:, :, 0]
     except Exception as error:  # each library raises its own where rounding is all there is
-        if "LinAlgError" not in type(error).__name__:
+        if not is_numerical(error):
             raise
         own = xp.linalg.diagonal(S)
         return xp.where(own > 0.0, -slope / xp.where(own > 0.0, own, 1.0), 0.0)

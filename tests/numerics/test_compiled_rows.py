@@ -12,6 +12,7 @@ from grayzone.solvers.policy.policy import BinaryPolicy
 from grayzone.solvers.policy.problem import log_loss, policy_values
 from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated import decomposed
+from grayzone.solvers.truncated.parabolas import Parabolas
 
 EXTREMES = [0.0, -0.0, 1e-300, -1e-300, 1e-9, -1e-9, 30.0, -30.0, 800.0, -800.0, 1e300, -1e300]
 N = 1003
@@ -86,10 +87,27 @@ def test_hessian_and_gradient_of_some_rows():
     u, rows = problem.margins.margin(scores), rng.permutation(N)[:700]
     slope, bend = (weight[rows] * of for of in problem.loss.take(rows).slopes(u[rows]))
     expected = problem.second_order(scores[rows], bend, slope, slope, rows)
-    for found, value in zip(
-        decomposed._second_order_of_many(problem, u, rows), expected, strict=True
-    ):
-        np.testing.assert_allclose(found, value, rtol=1e-12, atol=1e-12)
+    found = Parabolas.of(problem, u, rows).second_order(problem)
+    for sums, value in zip(found, expected, strict=True):
+        np.testing.assert_allclose(sums, value, rtol=1e-12, atol=1e-12)
+
+
+def test_multipliers_of_parabolas_after_a_step(monkeypatch):
+    rng = np.random.default_rng(8)
+    y, weight = rng.choice([-1.0, 1.0], size=N), rng.uniform(0.1, 3.0, size=N)
+    loss = TruncatedLogistic(np.where(np.arange(N) % 7, rng.normal(size=N), -np.inf))
+    problem = Problem(as_design(np.zeros((N, 1))), SignedMargin(y), loss, weight, 1.0)
+    u, change = rng.normal(scale=3.0, size=N), rng.normal(scale=2.0, size=N)
+    rows = np.flatnonzero(u > loss.floor)
+    expected = Parabolas.of(problem, u, rows).multipliers(problem, u - y * change, change)
+    monkeypatch.setattr(pieces, "MANY", 0)
+    found = Parabolas.of(problem, u, rows).multipliers(problem, u - y * change, change)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+    # they are in the domain of the conjugates, on the side of the kink where the margins are
+    slope, below = loss.slope_at_floor, (u - y * change)[rows] <= loss.floor[rows]
+    assert np.all((found[rows] >= 0.0) & (found[rows] < 1.0))
+    assert np.all(np.where(below, found[rows] <= slope[rows], found[rows] >= slope[rows]))
+    assert not found[np.setdiff1d(np.arange(N), rows)].any()
 
 
 @pytest.mark.parametrize("most", [0.5, np.inf])

@@ -72,3 +72,37 @@ def second_order(
         active = x > floor[i]
         omega[k] = w * (e * share * share) if active else 0.0
         residual[k] = -y[i] * (w * (share if x >= 0.0 else e * share)) if active else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def modelled(
+    rows: Array,
+    pull: Array,
+    curvature: Array,
+    u: Array,
+    floor: Array,
+    weight: Array,
+    y: Array,
+    change: Array,
+    a: Array,
+    share: float,
+    start: int,
+    stop: int,
+) -> None:
+    """Set multipliers of some rows to those of parabolas after a change of the scores.
+
+    At margins u above their floor, where the slope is s, they are at least the slope at the floor
+    and that share of s, and at most 1 less a share of 1 - s; below, 0 to the slope at the floor.
+    """
+    for k in range(start, stop):
+        i = rows[k]
+        there = -y[i] * (pull[k] + curvature[k] * change[i]) / weight[i]
+        x = max(u[i], floor[i])
+        e = exp(-abs(x))
+        slope = (1.0 if x >= 0.0 else e) / (1.0 + e)
+        least, most = 0.0, slope
+        if u[i] > floor[i]:
+            e = exp(-abs(floor[i]))
+            least = max(share * slope, (1.0 if floor[i] >= 0.0 else e) / (1.0 + e))
+            most = 1.0 - share * (1.0 - slope)
+        a[i] = min(max(there, least), most)

@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-from grayzone.numerics import pieces
 from grayzone.numerics.linalg import add_to_diagonal, descend, factorise
 from grayzone.numerics.losses import SmoothedLogistic, TruncatedLogistic, sigmoid
 from grayzone.numerics.margins import SignedMargin
@@ -42,6 +41,7 @@ from grayzone.solvers.truncated.interior_point import (
     interior_point,
     smooth_newton,
 )
+from grayzone.solvers.truncated.parabolas import Parabolas
 from grayzone.solvers.truncated.pinned import pinned_constant, pinned_sign
 from grayzone.solvers.truncated.pivoting import MOST_ROWS, by_pivoting
 from grayzone.solvers.truncated.start import WIDTH, closer, first_coef, is_small, is_tiny
@@ -58,7 +58,8 @@ _STEADY = 0.005  # mean change of margins up to which the last Hessian still ser
 _REACH = 0.2  # half-width of the next band, as a share of how far rows near the kink moved
 _CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
 _INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
-_WORTH_CERTIFYING = 100.0  # last decrease, in units of the tolerance, that may be the last
+# Last decrease, in units of the tolerance, that may be the last; by multipliers of the model.
+_WORTH_CERTIFYING, _WORTH_BY_MODEL = 100.0, 2000.0
 _NEARLY_ROUNDING = 0.01  # the same of tiny problems, which one more step takes to rounding
 
 
@@ -142,26 +143,30 @@ class Decomposed:
         t, primal = mixed.search()
         scores = state.scores + t * mixed.scores
         u = problem.margins.margin(scores)
-        multipliers, raw = problem.loss.slope(u), None
+        modelled = mixed.modelled_multipliers(u) if t == 1.0 else None
+        multipliers, raw = problem.loss.slope(u) if modelled is None else modelled, None
         near, pinned = mixed.near, None if memory.delta == inf else np.empty(0, dtype=np.intp)
         if near.size:
             raw = multipliers.copy()
             raw[near] = mixed.multipliers
             rows = mixed.rows
-            multipliers[near] = read_off(rows, u[near], mixed.multipliers)
+            kinked = mixed.kinked()
+            found = read_off(rows, u[near], mixed.multipliers) if kinked else mixed.multipliers
+            multipliers[near] = found
             hinge = (multipliers[near] > 0) & (multipliers[near] <= rows.loss.slope_at_floor)
             pinned = near[hinge]
         decrease = memory.primal - primal
         idle = memory.idle + 1 if decrease <= 1e-13 * primal else 0
         delta, steady = _outlook(problem, state.u, u, memory.delta, t)
-        worth = _NEARLY_ROUNDING if is_tiny(problem) else _WORTH_CERTIFYING
+        worth = _WORTH_CERTIFYING if modelled is None else _WORTH_BY_MODEL
+        worth = _NEARLY_ROUNDING if is_tiny(problem) else worth
         kept = steady and memory.hessian is None and not is_small(problem)
         return State(
             state.coef + t * mixed.change,
             scores,
             u,
             multipliers,
-            touched=near,
+            touched=near if modelled is None else None,
             raw=raw,
             settled=mixed.exact or decrease <= worth * tol * primal,
             stalled=memory.delta == inf and idle > 1,
@@ -189,7 +194,12 @@ class _Mixed:
         self.distance = state.u - problem.loss.floor
         self.near, far = _split(problem, self.distance, memory)
         self.exact = not far.size
-        H, g = self._second_order(far, memory.hessian)
+        self.parabolas: Parabolas | None = None  # of far rows at these margins, where worth it
+        if memory.hessian is None and _is_plain(problem) and not is_small(problem):
+            self.parabolas = Parabolas.of(problem, state.u, far)
+            H, g = self.parabolas.second_order(problem)
+        else:
+            H, g = self._second_order(far, memory.hessian)
         if memory.hessian is None:
             add_to_diagonal(H, problem.ridge())
         self.hessian = H
@@ -202,8 +212,6 @@ class _Mixed:
 
     def _second_order(self, rows: Array, hessian: Array | None = None) -> tuple[Array, Array]:
         """Hessian and gradient of the smooth losses of these rows; a given Hessian is kept."""
-        if hessian is None and rows.size >= pieces.MANY and _is_plain(self.problem):
-            return _second_order_of_many(self.problem, self.state.u, rows)
         problem, u = self.problem, self.state.u[rows]
         w, scores = problem.weight[rows], self.state.scores[rows]
         slope, bend = problem.loss.take(rows).slopes(u)
@@ -212,6 +220,15 @@ class _Mixed:
         a = np.zeros(problem.design.n_rows)
         a[rows] = slope
         return hessian, problem.gradient(self.state.scores, a)
+
+    def modelled_multipliers(self, u: Array) -> Array | None:
+        """Multipliers that the model has at the margins after its step, but for near rows.
+
+        None where the model is not that of parabolas at the last margins.
+        """
+        if self.parabolas is None:
+            return None
+        return self.parabolas.multipliers(self.problem, u, self.scores[:, 0])
 
     def solve(self, tol: float) -> None:
         """Predict the step, let misjudged rows join the near ones, and minimise."""
@@ -224,7 +241,7 @@ class _Mixed:
         if looked:
             self._propagate()
             self._join(self._misjudged())
-        if self._kinked():
+        if self.kinked():
             if looked and self.memory.pinned is None:
                 self._predict_restless(tol)
             self._minimise(tol)
@@ -235,13 +252,13 @@ class _Mixed:
         # a few rows are better left to the next step than paid for by another solve
         if self.left.size > _FEW * self.near.size:
             self._join(self.left)
-            (self._minimise if self._kinked() else self._predict_restless)(tol)
+            (self._minimise if self.kinked() else self._predict_restless)(tol)
             self._propagate()
             self.left = self._misjudged()
 
     def _pivot(self) -> bool:
         """Minimise with the losses of few near rows in two pieces; whether that was possible."""
-        if self.memory.delta == inf or not self._kinked():
+        if self.memory.delta == inf or not self.kinked():
             return False
         guess = self._guess()
         for last in (False, True):
@@ -272,7 +289,7 @@ class _Mixed:
             self._taken = self.near, self.problem.take(self.near)
         return self._taken[1]
 
-    def _kinked(self) -> bool:
+    def kinked(self) -> bool:
         """Whether the near rows have kinks; they all have or none has."""
         return bool(self.near.size) and bool(np.isfinite(self.problem.loss.floor[self.near[0]]))
 
@@ -334,7 +351,7 @@ class _Mixed:
     def _predict_restless(self, tol: float) -> None:
         """Predict again, with as many Newton steps as the rows need that one was too crude for."""
         rows, scores = self.rows, self.state.scores[self.near]
-        kinked = self._kinked()
+        kinked = self.kinked()
         if kinked:
             moved = rows.margins.push(scores, self.scores[self.near])
             self.width = max(self.width, _quantile(np.abs(moved), 0.9))
@@ -413,19 +430,6 @@ class _Mixed:
 def _is_plain(problem: Problem) -> bool:
     """Whether there are two classes, and nothing stands in for their losses."""
     return isinstance(problem.margins, SignedMargin) and type(problem.loss) is TruncatedLogistic
-
-
-def _second_order_of_many(problem: Problem, u: Array, rows: Array) -> tuple[Array, Array]:
-    """Hessian and gradient of many rows, with all that is elementwise in one compiled pass."""
-    # compiles, so only when needed
-    from grayzone.numerics.jit_losses import second_order
-
-    assert isinstance(problem.margins, SignedMargin)
-    omega, residual = np.empty(rows.size), np.empty(rows.size)
-    columns = u, problem.loss.floor, problem.weight, problem.margins.y
-    looped(second_order, rows, *columns, omega, residual, n_rows=rows.size)
-    grams, gradient = problem.design.gram(omega[:, None], residual[:, None], rows)
-    return grams[0], gradient
 
 
 def _misjudged(distance: Array, moved: Array, most: float) -> Array:

@@ -26,6 +26,7 @@ from grayzone.numerics.linalg import descend
 from grayzone.numerics.losses import sigmoid
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.problem import Problem
+from grayzone.solvers.truncated.parabolas import LEAST
 from grayzone.solvers.truncated.systems import Systems
 
 Array = Any
@@ -381,16 +382,19 @@ def smooth_newton(
         promised, rise, bent = -float(gradient @ z), float(force @ z), float(curved @ z)
         moved = problem.design.scores(step)
         t, there = 1.0, scores + moved
-        before, (slope, bend) = slope, loss.slopes(margins.margin(there))
+        before, (slope, bend) = (slope, bend), loss.slopes(margins.margin(there))
         uphill = float((w * slope) @ margins.push(there, moved)) + rise + bent
         # where nothing is curved, little is promised by a step that goes anywhere
         if promised <= tol and uphill <= max(tol, _LEVEL * promised):
-            return Inner(change + step, there, before, n_iter, True)
+            # slopes as the step has them, which leave no force on the coefficients it leads to
+            linear = before[0] + before[1] * margins.push(scores, moved)
+            linear = _between(linear, LEAST * slope, 1.0 - LEAST * (1.0 - slope))
+            return Inner(change + step, there, linear, n_iter, True)
         if not uphill <= _LEVEL * promised:
             along = partial(_along, problem, scores, moved, rise, bent)
             t, _ = descend(along, -promised, along(0.0))
             if t == 0.0:
-                return Inner(change, scores, before, n_iter, False)
+                return Inner(change, scores, before[0], n_iter, False)
             there = scores + t * moved
             slope, bend = loss.slopes(margins.margin(there))
         change, scores, force = change + t * step, there, force + t * curved

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from grayzone.numerics import pieces
+from grayzone.numerics import jit_losses, pieces
 from grayzone.numerics.designs import as_design
-from grayzone.numerics.losses import TruncatedLogistic
+from grayzone.numerics.losses import Logistic, TruncatedLogistic, sigmoid
 from grayzone.numerics.margins import SignedMargin
 from grayzone.solvers.policy.policy import BinaryPolicy
 from grayzone.solvers.policy.problem import log_loss, policy_values
@@ -74,6 +74,39 @@ def test_slopes_of_the_loss(monkeypatch):
     monkeypatch.setattr(pieces, "MANY", 0)
     for found, value in zip((*loss.slopes(u), loss.slope(u)), expected, strict=True):
         np.testing.assert_allclose(found, value, rtol=1e-15)
+
+
+def test_sums_of_losses_and_their_distances_row_by_row():
+    ends = np.array([-np.inf, -800.0, -1.0, 0.5])
+    u, floor, a = (
+        grid.ravel() for grid in np.meshgrid(EXTREMES, ends, [-0.1, 1.1, 2.0], indexing="ij")
+    )
+    loss = TruncatedLogistic(floor)
+    slopes = sigmoid(u), 0.5 * sigmoid(floor), sigmoid(floor), np.full(u.size, 0.3)
+    nearly = [np.clip(share * slopes[0], 0.0, 1.0) for share in (1.0 - 1e-6, 1.0 + 1e-6, 0.9)]
+    ends = np.zeros(u.size), np.ones(u.size), np.full(u.size, 1.0 - 1e-12)
+    weight = np.full(u.size, 2.0)
+    for i in range(u.size):
+        found = jit_losses.value_sum(u, floor, weight, i, i + 1)
+        assert found == pytest.approx(2.0 * loss.value(u)[i], rel=1e-14)
+    for multipliers in (a, *slopes, *nearly, *ends):
+        expected = 2.0 * loss.fenchel_young(u, multipliers)
+        columns = u, floor, multipliers, weight, 1e-4
+        found = [jit_losses.fenchel_young_sum(*columns, i, i + 1) for i in range(u.size)]
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-28)
+
+
+@pytest.mark.usefixtures("_many")
+def test_sums_of_losses_and_their_distances():
+    rng = np.random.default_rng(9)
+    u, floor, weight = rng.normal(size=N), rng.normal(size=N), rng.uniform(size=N)
+    floor[::7] = -np.inf
+    loss, a = TruncatedLogistic(floor), rng.uniform(size=N)
+    assert loss.value_sum(u, weight) == pytest.approx(weight @ loss.value(u), rel=1e-13)
+    distances = weight @ loss.fenchel_young(u, a)
+    assert loss.fenchel_young_sum(u, a, weight) == pytest.approx(distances, rel=1e-13)
+    assert Logistic(u).value_sum(u, weight) is None  # what has other formulas is left to them
+    assert loss.value_sum(u.astype(np.float32), weight) is None
 
 
 @pytest.mark.usefixtures("_many")

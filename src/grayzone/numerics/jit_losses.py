@@ -6,7 +6,7 @@ rows are fitted. Every function works on the rows start to stop, and releases th
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, expm1, inf, log, log1p
 from typing import Any
 
 from numba import njit
@@ -106,3 +106,58 @@ def modelled(
             least = max(share * slope, (1.0 if floor[i] >= 0.0 else e) / (1.0 + e))
             most = 1.0 - share * (1.0 - slope)
         a[i] = min(max(there, least), most)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _softplus(u: float) -> float:
+    return max(u, 0.0) + log1p(exp(-abs(u)))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def value_sum(u: Array, floor: Array, weight: Array, start: int, stop: int) -> float:
+    """Sum of weighted truncated logistic losses."""
+    total = 0.0
+    for i in range(start, stop):
+        total += weight[i] * _softplus(max(u[i], floor[i]))
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _bernoulli_bregman(a: float, d: float, series: float) -> float:
+    """KL distance of two Bernoulli laws, a in (0, 1), as in ``losses``."""
+    size = abs(d)
+    if size < series:
+        return max(0.0, 0.5 * a * (1.0 - a) * d * d * (1.0 + (1.0 - 2.0 * a) * d / 3.0))
+    gone = 1.0 - a if d > 0.0 else a
+    near = size < 1.0
+    tail = log1p(gone * expm1(-size)) if near else log(1.0 - gone + gone * exp(-size))
+    return max(0.0, gone * size + tail)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fenchel_young(u: float, floor: float, a: float, series: float) -> float:
+    if not 0.0 <= a <= 1.0:
+        return inf
+    e = exp(-abs(floor))
+    s = (1.0 if floor >= 0.0 else e) / (1.0 + e)
+    above = u > floor
+    if a > s:
+        v = max(u, floor)
+        far = _bernoulli_bregman(a, v - log(a / (1.0 - a)), series) if a < 1.0 else _softplus(-v)
+        return far + (0.0 if above else a * (v - u))
+    if not above:
+        return a * (floor - u)
+    if s == 0.0:  # no floor, or one below all numbers
+        return _softplus(u)
+    return _bernoulli_bregman(s, u - floor, series) + (s - a) * (u - floor)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fenchel_young_sum(
+    u: Array, floor: Array, a: Array, weight: Array, series: float, start: int, stop: int
+) -> float:
+    """Sum of weighted Fenchel-Young losses of margins and multipliers, as in ``losses``."""
+    total = 0.0
+    for i in range(start, stop):
+        total += weight[i] * _fenchel_young(u[i], floor[i], a[i], series)
+    return total

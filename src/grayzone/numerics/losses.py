@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.pieces import are_many, looped
+from grayzone.numerics.pieces import are_many, looped, totalled
 
 __all__ = [
     "Logistic",
@@ -259,6 +259,23 @@ class TruncatedLogistic:
         first = xp.where(active, xp.where(u >= 0, 1.0, e) * share, 0.0)
         return first, xp.where(active, e * share * share, 0.0)
 
+    def value_sum(self, u: Array, weight: Array) -> float | None:
+        """Sum of weighted losses in one compiled pass; None where rows are not many."""
+        if type(self) is not TruncatedLogistic or not are_many(u, self.floor, weight):
+            return None
+        from grayzone.numerics import jit_losses
+
+        return totalled(jit_losses.value_sum, u, self.floor, weight, n_rows=u.shape[0])
+
+    def fenchel_young_sum(self, u: Array, a: Array, weight: Array) -> float | None:
+        """Sum of weighted Fenchel-Young losses, likewise."""
+        if type(self) is not TruncatedLogistic or not are_many(u, self.floor, a, weight):
+            return None
+        from grayzone.numerics import jit_losses
+
+        columns = u, self.floor, a, weight, _SERIES
+        return totalled(jit_losses.fenchel_young_sum, *columns, n_rows=u.shape[0])
+
     def conjugate(self, a: Array) -> Array:
         r"""Convex conjugate :math:`h^*(a) = \sup_u\, a u - h(u)`, infinite outside [0, 1].
 
@@ -290,8 +307,8 @@ class TruncatedLogistic:
             xp.where(straight, s, p), xp.where(straight, rise, v - logit(p))
         )
         # a <= s: the conjugate is the line a F - h(F)
-        # F = -inf leaves a = s = 0 here, and h(u) - 0 = softplus(u) is what remains
-        bounded = xp.isfinite(self.floor)
+        # without a floor, or a slope there that is a number, a = s = 0: softplus(u) is what remains
+        bounded = s > 0.0
         lean = xp.where(straight, s - a, 0.0)
         climb = xp.where(bounded, distance + lean * rise, softplus(u))
         fall = a * xp.where(above | ~bounded, 0.0, self.finite_floor - u)

@@ -166,6 +166,12 @@ class SignedMargin:
         """Fenchel-Young loss of each row."""
         return loss.fenchel_young(self.margin(scores), -self.y * duals[:, 0])
 
+    def fenchel_young_sum(
+        self, loss: TruncatedLogistic, scores: Array, duals: Array, weight: Array
+    ) -> float | None:
+        """Sum of them with weights; None where rows are not many."""
+        return loss.fenchel_young_sum(self.margin(scores), -self.y * duals[:, 0], weight)
+
 
 class SoftmaxMargin:
     """Margins of K classes under the softmax: u = log(sum over k != y of e^{f_k}) - f_y.

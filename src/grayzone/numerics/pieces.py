@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,7 @@ def summed(
         values = function(*columns)
         return array_namespace(values).sum(values)
     if compiled is not None and n >= MANY:
-        loop = compiled()
-        return sum(split(n, lambda a, b: loop(*columns, a, b), threads=n / PIECE, kind=COMPILED))
+        return totalled(compiled(), *columns, n_rows=n)
 
     def work(start: int, stop: int) -> float:
         pieces = (function(*(column[rows] for column in columns)) for rows in _pieces(start, stop))
@@ -91,6 +91,12 @@ def are_many(*columns: Array) -> bool:
 def looped(loop: Callable[..., None], *arguments: Any, n_rows: int) -> None:
     """Call a compiled loop on all rows, whose start and stop are its last arguments."""
     split(n_rows, lambda a, b: loop(*arguments, a, b), threads=n_rows / PIECE, kind=COMPILED)
+
+
+def totalled(loop: Callable[..., float], *arguments: Any, n_rows: int) -> float:
+    """Add up what a compiled loop returns of all rows."""
+    work = partial(loop, *arguments)
+    return sum(split(n_rows, work, threads=n_rows / PIECE, kind=COMPILED))
 
 
 def _pieces(start: int, stop: int) -> Iterator[slice]:

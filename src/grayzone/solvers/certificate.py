@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
+from grayzone.numerics.margins import SignedMargin
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.problem import Problem
 
@@ -199,6 +200,10 @@ def certify_duals(
 
 def _fenchel_young(problem: Problem, scores: Array, duals: Array, rows: Array | None) -> float:
     margins, loss, weight = problem.margins, problem.loss, problem.weight
+    if rows is None and isinstance(margins, SignedMargin):
+        total = margins.fenchel_young_sum(loss, scores, duals, weight)
+        if total is not None:
+            return total
     if rows is not None:
         margins, loss, weight = margins.take(rows), loss.take(rows), weight[rows]
         xp = array_namespace(scores)

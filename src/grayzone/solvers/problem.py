@@ -11,6 +11,7 @@ from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.designs import Design
+from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import Margins, output_pairs
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.threads import split
@@ -186,7 +187,10 @@ class Problem:
         def fit(rows: slice) -> Array:
             return self.loss.take(rows).value(u[rows])
 
-        return self.weighted_sum(fit) + self.penalty_value(coef, scores)
+        many = isinstance(self.loss, TruncatedLogistic)
+        total = self.loss.value_sum(u, self.weight) if many else None
+        total = self.weighted_sum(fit) if total is None else total
+        return total + self.penalty_value(coef, scores)
 
     def value(self, coef: Array) -> float:
         """Return criterion (8) at coefficients.

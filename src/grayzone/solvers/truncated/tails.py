@@ -77,12 +77,13 @@ class _Beyond:
         if scores is None:
             scores = problem.design.scores(moved(self.coef, rows.weight))
         far = expm1(_NODES[-1]) / BEND
-        x = xp.log1p(BEND * xp.clip(excess(scores, self.ends), max=far))
+        beyond = excess(scores, self.ends)
         nodes = moved(_NODES, rows.weight)
         masses, wrong = [], []
         for k in range(self.spec.n_classes):
-            some = xp.nonzero(x[:, k] > 0.0)[0]
-            own, weight, codes = (xp.take(a, some) for a in (x[:, k], rows.weight, rows.codes))
+            some = xp.nonzero(beyond[:, k] > 0.0)[0]
+            own, weight, codes = (xp.take(a, some) for a in (beyond[:, k], rows.weight, rows.codes))
+            own = xp.log1p(BEND * xp.clip(own, max=far))
             masses.append(as_numpy(spread(own, weight, nodes)))
             wrong.append(float(xp.sum(xp.where(codes == k, 0.0, weight * own))))
         sums: Sums = {"masses": np.stack(masses), "wrong": np.array(wrong)}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from grayzone.numerics import jit_gaussian
+from grayzone.numerics import jit_gaussian, kernels
 from grayzone.numerics.kernels import Kernel
 
 RNG = np.random.default_rng(0)
@@ -57,3 +57,36 @@ def test_sums_of_values_are_subtracted(factors, start, stop, times):
     sums = times * (exact @ coef[::times].astype(np.float64))
     np.testing.assert_allclose(values[few:stop], 5.0 - sums[few:stop], rtol=1e-3, atol=1e-4 * times)
     np.testing.assert_array_equal(np.delete(values, np.s_[few:stop]), 5.0)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [jit_gaussian.exponentials_64, jit_gaussian.exponentials_64.py_func],
+    ids=["compiled", "Python"],
+)
+def test_exponentials_have_the_digits_of_double_precision(run):
+    x = np.concatenate([np.linspace(-708.0, 3.0, 5003), -np.logspace(-18, 0, 50), [0.0, 1e-9]])
+    exact, powers = np.exp(x), np.empty(x.size)
+    run(x, powers, powers.view(np.int64))
+    np.testing.assert_allclose(x, exact, rtol=5e-16)
+
+
+def test_exponentials_of_a_block_below_the_range_are_next_to_nothing():
+    block = np.array([[-1e300, -745.0, -709.0], [-1.0, 0.0, -1e-300]])
+    jit_gaussian.exponentiate(block)
+    assert np.all((block[0] >= 0.0) & (block[0] < 1e-307))
+    np.testing.assert_array_equal(block[1], np.exp([-1.0, 0.0, 0.0]))
+
+
+@pytest.mark.parametrize("shape", [(700, 1500), (3, 2)])
+def test_products_of_many_values(monkeypatch, shape):
+    n, m = shape
+    X, Z, coef = RNG.normal(size=(n, 4)), RNG.normal(size=(m, 4)), RNG.normal(size=(m, 2))
+    expected = KERNEL.product(X, KERNEL.right(Z), coef)
+    monkeypatch.setattr(kernels, "_MANY_VALUES", 0)
+    np.testing.assert_allclose(KERNEL.product(X, KERNEL.right(Z), coef), expected, rtol=1e-12)
+    # what is out of range is no number, as it is without them
+    X[0], X[1] = 1e200, [1e160, -1e160, 0.0, 0.0]
+    found = KERNEL.product(X, KERNEL.right(Z), coef)
+    monkeypatch.setattr(kernels, "_MANY_VALUES", n * m + 1)
+    np.testing.assert_array_equal(found[:2], KERNEL.product(X, KERNEL.right(Z), coef)[:2])

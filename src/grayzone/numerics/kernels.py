@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite, log, sqrt
+from math import inf, isfinite, log, prod, sqrt
 from typing import Any, Self
 
 import numpy as np
@@ -50,6 +50,9 @@ _DEVICE_TILE = 2**27
 _CLIPPED_FROM = tuple(float(np.finfo(kind).eps) ** -0.5 for kind in (np.float32, np.float64))
 # Entries for which the hand-over to a thread pays.
 WORTH_A_THREAD = 200_000
+# Values of a product from which compiled exponentials are worth their loading, and values of
+# factors, which come from rows that were fitted to, whose products are far from out of range.
+_MANY_VALUES, _MODEST = 2**26, 1e50
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,18 @@ class Kernel:
         out[...] = block
         return out
 
+    def _many_between(self, left: Array, right: Array, out: Array) -> Array:
+        """Block of a Gaussian kernel, some of very many, in double precision.
+
+        NumPy's exponentials are compiled for few processors.
+        """
+        from grayzone.numerics.jit_gaussian import exponentiate  # compiles, so only when needed
+
+        # rows of any size may be asked about: what is not a number then must not become one
+        if not np.abs(left).max() <= _MODEST:
+            return self.between(left, right, out)
+        return exponentiate(_product(left, right, out))
+
     def _finish(self, block: Array) -> Array:
         """Values of inner products, which are overwritten."""
         if self.name == "rbf":
@@ -238,21 +253,25 @@ class Kernel:
         rows, columns = self._tile_shape(X, m)
         (xp, place), coef = _place(X), _astype(coef, dtype)
         times = xp.matmul if _is_elsewhere(X) else long_product
+        dense = isinstance(X, np.ndarray) and isinstance(right, np.ndarray)
+        many = dense and n * m >= _MANY_VALUES and self.name == "rbf" and not self.is_far
+        between = self._many_between if many and dtype == np.float64 else self.between
 
         # new rows may be of any size: who asks looks at what comes out
         @np.errstate(over="ignore", invalid="ignore")
         def part(start: int, stop: int) -> Array:
             total = xp.zeros((stop - start, coef.shape[1]), dtype=xp.float64, device=place)
-            shape = min(rows, stop - start), columns
-            buffer = None if _is_elsewhere(X) else np.empty(shape, dtype=dtype)
+            size = min(rows, stop - start) * columns
+            buffer = None if _is_elsewhere(X) else np.empty(size, dtype=dtype)
             for a in range(start, stop, rows):
                 b = min(stop, a + rows)
                 left = self.left(_stored_like(right, X[a:b, :]), dtype)
                 for c in range(0, m, columns):
                     d = min(m, c + columns)
-                    out = None if buffer is None else buffer[: b - a, : d - c]
+                    shape = b - a, d - c
+                    out = None if buffer is None else buffer[: prod(shape)].reshape(shape)
                     some = right if (c, d) == (0, m) else right[c:d]
-                    tile = _astype(self.between(left, some, out), dtype)
+                    tile = _astype(between(left, some, out), dtype)
                     total[a - start : b - start, :] += times(tile, coef[c:d, :])
             return total
 

@@ -45,7 +45,8 @@ _LOOK = 0.65  # of the violation, after which the gap is looked at again
 _SHARE = 0.7  # of the tolerance, that the working set may use up
 _FARTHEST = 2.0  # violation from which rows may be left out of the working set
 _FALL = 0.2  # of the violation, after which the working set is looked at again
-_WORTHWHILE = 0.7  # share of the working set that may remain
+# Share of the working set that may remain; where most values are computed time and again.
+_WORTHWHILE, _WORTHWHILE_COMPUTED = 0.7, 0.9
 _MARGIN = 0.1  # distance from the kink within which no row is left out
 _PATIENCE = 100  # pairs for each row
 
@@ -356,7 +357,8 @@ class _Descent:
         slack = np.where(self.y > 0, bottom - self.pull, self.pull - top)
         keep = np.flatnonzero((self.alpha > 0) | (slack <= max(_MARGIN, 2.0 * (top - bottom))))
         # rows that are kept for another fit stay whole
-        if keep.size > _WORTHWHILE * self.y.size or self.rows.design.memo is not None:
+        most = _WORTHWHILE if self.rows.all_fit else _WORTHWHILE_COMPUTED
+        if keep.size > most * self.y.size or self.rows.design.memo is not None:
             return
         self.rows.narrow(keep)
         position = np.full(self.y.size, -1)

@@ -54,6 +54,11 @@ class KernelRows:
         self._gaussian = dense and self.kernel.name == "rbf" and not self.kernel.is_far
 
     @property
+    def all_fit(self) -> bool:
+        """Whether there is room for the values of all members."""
+        return self._rows.shape[0] == self.members.size
+
+    @property
     def _cheap(self) -> bool:
         """Whether a small block is computed faster than it is picked out of long rows."""
         return isinstance(self._right, np.ndarray) and self.kernel.name in (

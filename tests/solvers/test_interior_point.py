@@ -12,6 +12,7 @@ from oracle import (
     solve_softmax,
 )
 from scipy.special import expit
+from threadpoolctl import threadpool_limits
 
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import TruncatedLogistic
@@ -254,3 +255,21 @@ def test_the_limit_of_iterations_is_told():
     assert not inner.converged
     assert inner.n_iter == 2
     assert np.isfinite(coef).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", BINARY)
+def test_compiled_directions_lead_where_those_of_numpy_do(name, threads, monkeypatch):
+    case, steps = BINARY[name], []
+    _, plain, _ = solved(case, np)
+    monkeypatch.setattr("grayzone.numerics.designs.DenseDesign.is_loaded", True)
+    monkeypatch.setattr("grayzone.solvers.truncated.interior_point._WORTH_A_THREAD", 1)
+    with threadpool_limits(threads, user_api="blas"):
+        _, looped, inner = solved(case, np, progress=steps.append)
+    assert inner.converged
+    assert len(steps) > 3
+    value = objective(case, plain)
+    assert objective(case, looped) == pytest.approx(value, rel=1e-10)
+    scale = np.abs(plain).max()
+    # where the penalty is weak, or rows are tied, coefficients are known less well than objectives
+    np.testing.assert_allclose(looped, plain, atol=1e-4 * scale)

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from array_api_compat import array_namespace
 
+from grayzone import TruncatedLogisticRegression
 from grayzone.sources import from_batches
 from grayzone.sources.labelled import Labelled, Rows, label
 from grayzone.sources.source import HeldSource
@@ -106,3 +107,43 @@ def test_held_rows_remember_and_streamed_rows_do_not():
     assert rows.take(np.arange(3)).state("scores", token, make) == 3
     bare = Rows(X, np.zeros(60, dtype=np.int64), WEIGHT)
     assert [bare.state("scores", token, make) for _ in range(2)] == [4, 5]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([-1, 1], dtype=np.int8),
+        np.array([-128, 0, 127], dtype=np.int8),
+        np.array([-3, 2, 900]),
+        np.array([0, 10**12]),
+        np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max]),
+        np.array([1, 2], dtype=np.uint64),
+        np.array([False, True]),
+        np.array([-1.0, 2.0]),
+        np.array(["no", "yes"]),
+    ],
+    ids=lambda labels: f"{labels.dtype}: {labels[0]}, {labels[-1]}",
+)
+def test_labels_of_any_kind_are_counted_as_they_are_sorted(labels):
+    y = labels[RNG.integers(len(labels), size=60)]
+    y[: len(labels)] = labels
+    rows = label(HeldSource(X, y, None))
+    np.testing.assert_array_equal(rows.classes, labels)
+    assert rows.classes.dtype == labels.dtype
+    np.testing.assert_array_equal(rows.classes[rows.held.codes], y)
+    np.testing.assert_array_equal(rows.counts, np.unique(y, return_counts=True)[1])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_one_bad_value_among_many_is_refused_as_among_few(value, order, monkeypatch):
+    bad = np.array(X, order=order)
+    bad[17, 1] = value
+    few = pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)")
+    with few as told:
+        TruncatedLogisticRegression().fit(bad, Y == "a")
+    monkeypatch.setattr("grayzone.sources.open._MANY_VALUES", 0)
+    with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)") as also:
+        TruncatedLogisticRegression().fit(bad, Y == "a")
+    assert str(told.value) == str(also.value)
+    TruncatedLogisticRegression().fit(X, Y == "a")

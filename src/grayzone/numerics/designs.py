@@ -203,14 +203,14 @@ class DenseDesign(Design):
         return self.extended() if small else None
 
     @cached_property
-    def _many(self) -> bool:
+    def is_loaded(self) -> bool:
         """Whether compiled loops are worth their loading; what is taken of many rows is told so."""
         return is_numpy_array(self.X) and self.X.size > _MANY_ENTRIES
 
     def _taken(self, X: Array) -> DenseDesign:
         """Return the design of rows of this one: what was loaded for many serves fewer, too."""
         design = DenseDesign(X, self.fit_intercept)
-        design._many = self._many and X.size > _BLOCK_SIZE
+        design.is_loaded = self.is_loaded
         return design
 
     def scores(self, coef: Array) -> Array:
@@ -252,20 +252,20 @@ class DenseDesign(Design):
             return ((weights * block).T @ block)[None], residual.T @ block
         # a multinomial Hessian has weights of both signs, a binary one has not
         rooted = m == 1 and is_numpy_array(self.X) and bool(xp.all(weights >= 0))
-        compiled = rooted and self._many and self.X.flags.c_contiguous
+        compiled = rooted and self.is_loaded and self.X.flags.c_contiguous
+        compiled = compiled and n * self.n_features > _BLOCK_SIZE
         if rooted:
             weights, residual = np.sqrt(weights), np.ascontiguousarray(residual)
         part = self._gram_rooted if rooted else self._gram_signed
-        part = self._gram_compiled if compiled else part
-
-        def work(start: int, stop: int) -> tuple[Array, Array]:
-            return part(weights, residual, rows, start, stop)
-
+        work: Callable[[int, int], tuple[Array, Array]] = partial(part, weights, residual, rows)
+        if compiled:
+            work = self._gram_compiled(weights, residual, rows)
         threads = n * p * p * m / _WORTH_A_THREAD if is_numpy_array(self.X) else 1
         grams, pulls = zip(
             *split(n, work, threads=threads, kind=COMPILED if compiled else PRODUCTS), strict=True
         )
-        return sum(grams), self._append_sums(sum(pulls), residual)
+        total = sum(grams)[None, :p, :p] if compiled else sum(grams)
+        return total, self._append_sums(sum(pulls), residual)
 
     def _gram_signed(
         self, weights: Array, residual: Array, rows: Array | None, start: int, stop: int
@@ -305,14 +305,13 @@ class DenseDesign(Design):
         return total, pulled
 
     def _gram_compiled(
-        self, root: Array, residual: Array, rows: Array | None, start: int, stop: int
-    ) -> tuple[Array, Array]:
-        """The same of many rows, in one piece of compiled code."""
-        from grayzone.numerics.jit_gram import weighted_gram
+        self, root: Array, residual: Array, rows: Array | None
+    ) -> Callable[[int, int], tuple[Array, Array]]:
+        """Return what does the same for many rows in one piece of compiled code."""
+        from grayzone.numerics.jit_gram import ALL, weighted_gram
 
-        part = partial(weighted_gram, intercept=self.fit_intercept, block_rows=self.block_rows)
-        gram, pulled = part(self.X, rows, root[:, 0], residual, start, stop)
-        return gram[None], pulled
+        chosen, how = ALL if rows is None else rows, (self.fit_intercept, self.block_rows)
+        return partial(weighted_gram, self.X, chosen, root[:, 0], residual, *how)
 
     def square_sums(self, weights: Array) -> Array:
         xp = array_namespace(weights)

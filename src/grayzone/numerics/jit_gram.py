@@ -22,30 +22,59 @@ binding.add_symbol(
 )
 _dsyrk: Any = types.ExternalFunction("grayzone_dsyrk", types.void(*[types.voidptr] * 10))
 
-_ALL = np.empty(0, dtype=np.intp)
 _DOUBLES = 8  # in a line of the cache: rows of the buffer begin with one
 
 
+ALL = np.empty(0, dtype=np.intp)  # stands for the rows themselves, one after the other
+
+
 @njit(cache=True, nogil=True)
-def _summed(
+def weighted_gram(
     X: Array,
     rows: Array,
     root: Array,
     residual: Array,
+    intercept: bool,
+    block_rows: int,
     start: int,
     stop: int,
-    intercept: bool,
-    block: Array,
-    total: Array,
-    pulled: Array,
-) -> None:
-    """Set ``total``, which is zero, and ``pulled`` to the sums of the rows start to stop."""
-    d, (step, width) = X.shape[1], block.shape
+) -> tuple[Array, Array]:
+    """Return the Gram matrix of rows times ``root``, and their product with ``residual``.
+
+    It also makes room for both: another thread would wait for the lock to do so.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, d)
+        C-contiguous, in single or double precision; sums are in double.
+    rows : ndarray of int
+        Which rows; ``ALL`` is all of them.
+    root : ndarray of shape (n,)
+        What each of the n rows is multiplied by.
+    residual : ndarray of shape (n, Q)
+        Factors of the sums of rows.
+    intercept : bool
+        Whether p is d + 1: a last column of ones.
+    block_rows : int
+        Rows whose scaled copy stays in the cache.
+    start, stop : int
+        The part of the n rows that is summed.
+
+    Returns
+    -------
+    gram : ndarray of shape (width, width)
+        Its first p rows and columns are meant; the others are zero.
+    pulled : ndarray of shape (Q, d)
+    """
+    d = X.shape[1]
+    width = -(-(d + int(intercept)) // _DOUBLES) * _DOUBLES
+    block = np.empty((min(block_rows, max(1, stop - start)), width))
+    total, pulled = np.zeros((width, width)), np.zeros((residual.shape[1], d))
     letters = np.array([ord("L"), ord("N")], dtype=np.uint8)
     sizes = np.array([width, 0], dtype=np.int32)
     one = np.ones(1)
-    for a in range(start, stop, step):
-        b = min(stop, a + step)
+    for a in range(start, stop, block.shape[0]):
+        b = min(stop, a + block.shape[0])
         for k in range(a, b):
             x = X[rows[k]] if rows.size else X[k]
             scaled, r = block[k - a], root[k]
@@ -75,47 +104,4 @@ def _summed(
     for i in range(width):
         for j in range(i):
             total[i, j] = total[j, i]
-
-
-def weighted_gram(
-    X: Array,
-    rows: Array | None,
-    root: Array,
-    residual: Array,
-    start: int,
-    stop: int,
-    *,
-    intercept: bool,
-    block_rows: int,
-) -> tuple[Array, Array]:
-    """Return the Gram matrix (p, p) of rows times ``root``, and their product with ``residual``.
-
-    Parameters
-    ----------
-    X : ndarray of shape (N, d)
-        C-contiguous, in single or double precision; sums are in double.
-    rows : ndarray of int or None
-        Which rows; None is all of them.
-    root : ndarray of shape (n,)
-        What each of the n rows is multiplied by.
-    residual : ndarray of shape (n, Q)
-        Factors of the sums of rows.
-    start, stop : int
-        The part of the n rows that is summed.
-    intercept : bool
-        Whether p is d + 1: a last column of ones.
-    block_rows : int
-        Rows whose scaled copy stays in the cache.
-
-    Returns
-    -------
-    gram : ndarray of shape (p, p)
-    pulled : ndarray of shape (Q, d)
-    """
-    p = X.shape[1] + int(intercept)
-    width = -(-p // _DOUBLES) * _DOUBLES
-    block = np.empty((min(block_rows, max(1, stop - start)), width))
-    total, pulled = np.zeros((width, width)), np.zeros((residual.shape[1], X.shape[1]))
-    chosen = _ALL if rows is None else rows
-    _summed(X, chosen, root, residual, start, stop, intercept, block, total, pulled)
-    return total[:p, :p], pulled
+    return total, pulled

@@ -304,7 +304,7 @@ def _label_held(source: HeldSource, class_weight: Any, beside: int | None) -> La
     check_values(X)
     if is_numpy_array(y):
         as_labels(y, "y")  # which can be sorted: no mixture
-    classes = np.unique(y) if is_numpy_array(y) else as_numpy(array_namespace(y).unique_values(y))
+    classes = _classes(y) if is_numpy_array(y) else as_numpy(array_namespace(y).unique_values(y))
     if classes.dtype.kind not in "biuU":  # which are classes whatever their values
         check_classification_targets(classes)
     weight = check_weights(weight, int(X.shape[0]))
@@ -333,12 +333,40 @@ def _read(costs: Any, classes: Array, n_rows: int, beside: int | None, of: str =
     return cost_matrices(costs, classes, n_rows, some_stake=not of, name=f"example_costs{of}")
 
 
+_CLOSE = 1000  # whole numbers that are counted rather than sorted
+
+
+def _classes(y: Array) -> Array:
+    """Values that labels of NumPy's have, in order."""
+    least = _least_of_few(y)
+    if least is None:
+        return np.unique(y)
+    return (least + np.flatnonzero(np.bincount(y - least))).astype(y.dtype)
+
+
+def _least_of_few(y: Array) -> int | None:
+    """Return the least of whole numbers that are close to each other: these are soon counted."""
+    if y.dtype.kind != "i" or y.dtype.itemsize == 1 or not y.size:  # whose differences overflow
+        return None
+    least = int(y.min())
+    return least if int(y.max()) - least < _CLOSE else None
+
+
+def _places(y: Array, classes: Array) -> Array:
+    """Places of labels of NumPy's among the classes."""
+    least = _least_of_few(y)
+    if least is None:
+        # an inverse of unique would sort all rows
+        return np.searchsorted(classes, y)
+    places = np.searchsorted(classes, np.arange(least, int(classes[-1]) + 1))
+    return places[y - least]
+
+
 def _codes(y: Array, classes: Array, like: Array) -> Array:
     """Places of labels among the classes, in the library and on the device of another array."""
     xp = array_namespace(like)
     if is_numpy_array(y):
-        # an inverse of unique would sort all rows
-        return xp.astype(moved(np.searchsorted(classes, as_labels(y, "y")), like), xp.int64)
+        return xp.astype(moved(_places(as_labels(y, "y"), classes), like), xp.int64)
     known = moved(classes, y)
     if y.dtype == xp.bool:  # which libraries do not search for
         known, y = xp.astype(known, xp.uint8), xp.astype(y, xp.uint8)
@@ -353,7 +381,8 @@ def _counted(rows: Rows, n_classes: int) -> tuple[Array, Array]:
     """Rows of each class that have a weight, and what they weigh."""
     codes, weight = rows.codes, rows.weight
     if is_numpy_array(codes):
-        counts = np.bincount(codes[weight > 0], minlength=n_classes)
+        heavy = codes if weight.size and weight.min() > 0 else codes[weight > 0]
+        counts = np.bincount(heavy, minlength=n_classes)
         return counts, np.bincount(codes, weight, minlength=n_classes)
     # summed where they are: bringing them here would take longer than a step of a fit
     xp, members = array_namespace(codes), [codes == k for k in range(n_classes)]

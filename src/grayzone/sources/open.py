@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ COSTS_OF_BLOCKS = (
     "Blocks bring their own costs; example_costs must be None beside them. Open them with costs: "
     "open_parquet(..., costs={label: column}), open_npy(..., costs=...)."
 )
+
+
+_MANY_VALUES = 2**20  # values from which threads are worth waking
 
 
 def open_rows(
@@ -187,6 +191,8 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) 
         y = as_numpy(y) if is_elsewhere(y) else y
         # by a sum that may overflow scikit-learn looks for infinities
         with np.errstate(over="ignore", invalid="ignore"):
+            if _are_many(X) and isfinite(float(np.dot(X.ravel(order="K"), X.ravel(order="K")))):
+                options = {**options, "ensure_all_finite": False}
             return validate_data(estimator, X, y, **options)
     xp = array_namespace(X)
     options = {**options, "dtype": [xp.float64, xp.float32], "accept_sparse": False}
@@ -197,6 +203,13 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) 
     if elsewhere or (y is not None and as_numpy(y).dtype.kind in "biuf"):
         y = moved(y, X)
     return validate_data(estimator, X, y, **options)
+
+
+def _are_many(X: Any) -> bool:
+    """Whether values are so many, and lie so, that BLAS sees sooner than others if one is none."""
+    if not (type(X) is np.ndarray and X.dtype == np.float64 and X.size > _MANY_VALUES):
+        return False
+    return X.flags.c_contiguous or X.flags.f_contiguous
 
 
 def check_same_place(estimator: Any, X: Any, fitted: Array, method: str) -> None:

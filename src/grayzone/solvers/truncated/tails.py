@@ -26,17 +26,21 @@ One reading finds what is needed, wherever the rows are: values of x are few eno
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import expm1
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_numpy_array
 from scipy.special import expit
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import Floats, as_numpy
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.pieces import PIECE
 from grayzone.numerics.spread import spread
 from grayzone.numerics.tails import excess
+from grayzone.numerics.threads import split
 from grayzone.solvers.truncated.spec import TruncatedSpec
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
@@ -72,24 +76,34 @@ class _Beyond:
     scores: Array | None
 
     def __call__(self, rows: Rows) -> Sums:
-        scores, xp = self.scores, array_namespace(rows.weight)
+        scores = self.scores
         problem = self.spec.problem(rows)
         if scores is None:
             scores = problem.design.scores(moved(self.coef, rows.weight))
-        far = expm1(_NODES[-1]) / BEND
-        beyond = excess(scores, self.ends)
-        nodes = moved(_NODES, rows.weight)
-        masses, wrong = [], []
-        for k in range(self.spec.n_classes):
-            some = xp.nonzero(beyond[:, k] > 0.0)[0]
-            own, weight, codes = (xp.take(a, some) for a in (beyond[:, k], rows.weight, rows.codes))
-            own = xp.log1p(BEND * xp.clip(own, max=far))
-            masses.append(as_numpy(spread(own, weight, nodes)))
-            wrong.append(float(xp.sum(xp.where(codes == k, 0.0, weight * own))))
-        sums: Sums = {"masses": np.stack(masses), "wrong": np.array(wrong)}
+        n = rows.n_rows
+        work = partial(self._part, scores, rows)
+        parts = split(n, work, threads=n / PIECE if is_numpy_array(rows.weight) else 1)
+        masses, wrong = (sum(of_parts) for of_parts in zip(*parts, strict=True))
+        sums: Sums = {"masses": masses, "wrong": wrong}
         if self.spec.kernel is not None:  # of rows that are held, in one piece
             sums["square"] = problem.design.dot(self.coef, self.coef, scores)
         return sums
+
+    def _part(self, scores: Array, rows: Rows, start: int, stop: int) -> tuple[Array, Array]:
+        """Return both sums (K, J) and (K,) of the rows start to stop."""
+        xp, K = array_namespace(rows.weight), self.spec.n_classes
+        far = expm1(_NODES[-1]) / BEND
+        beyond = excess(scores[start:stop, :], self.ends)
+        weights, labels = rows.weight[start:stop], rows.codes[start:stop]
+        nodes = moved(_NODES, weights)
+        masses, wrong = np.zeros((K, _NODES.size)), np.zeros(K)
+        for k in range(K):
+            some = xp.nonzero(beyond[:, k] > 0.0)[0]
+            own, weight, codes = (xp.take(a, some) for a in (beyond[:, k], weights, labels))
+            own = xp.log1p(BEND * xp.clip(own, max=far))
+            masses[k] = as_numpy(spread(own, weight, nodes))
+            wrong[k] = float(xp.sum(xp.where(codes == k, 0.0, weight * own)))
+        return masses, wrong
 
 
 def tail_shapes(

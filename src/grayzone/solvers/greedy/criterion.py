@@ -60,6 +60,11 @@ class Criterion(TruncatedSpec):
         """Map from scores to margins."""
         return ReferenceMargin if self.reference else super().kind
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all losses are logistic ones of two classes."""
+        return self.n_classes == 2 and not (self.has_kinks or self.by_rows)
+
     def on_span(self, rows: Rows, phi: Array) -> Problem:
         """Return the part of the problem that rows with these columns are."""
         margins, loss = rows.state("margins and losses", self, lambda: self._of_rows(rows))

@@ -78,6 +78,12 @@ def test_rows_that_weigh_nothing_are_not_there(monkeypatch):
     np.testing.assert_allclose(compiled.objective_, plain.objective_, rtol=1e-9)
 
 
+def test_rows_that_are_nearly_spanned_are_scored_in_double_precision(monkeypatch):
+    plain, compiled = fits(monkeypatch, *data(d=3), gamma=1e-3, C=1e4, tol=0.0)
+    assert len(compiled.import_points_) == len(plain.import_points_) == 12
+    assert compiled.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+
+
 def test_losses_that_are_no_numbers_are_left_to_numpy(monkeypatch):
     monkeypatch.setattr(many, "isfinite", lambda loss: False)
     plain, other = fits(monkeypatch, *data())

@@ -24,7 +24,7 @@ from grayzone.numerics.backend import moved
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.threads import COMPILED, split
-from grayzone.solvers.greedy.columns import KernelColumns, KnownColumns
+from grayzone.solvers.greedy.columns import KernelColumns, KnownColumns, kept_left
 from grayzone.solvers.greedy.span import Known, Span, Spanned, solve_lower
 from grayzone.sources.gather import draw_sample
 from grayzone.sources.labelled import Labelled, Rows
@@ -148,11 +148,13 @@ class NewtonBasis:
         if self._keeps():
             known = rows.state("kernel values", self.kernel, self._all_values)
             return KnownColumns(self.kernel, None, known=known, places=None if every else places)
-        if not every:
-            right = self.right(places, self.dtype)
-        else:
+        if every:
             name = f"right factor in {self.dtype}"
             right = rows.state(name, self.kernel, lambda: self.right(places, self.dtype))
+        elif self.many and self.kernel.is_symmetric and is_numpy_array(rows.X):
+            right = self.kernel.flipped(kept_left(rows, self.kernel, self.dtype)[places])
+        else:
+            right = self.right(places, self.dtype)
         return KernelColumns(self.kernel, right, self.dtype, True, self.many)
 
     def _keeps(self) -> bool:

@@ -13,7 +13,7 @@ from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.kernels import WORTH_A_THREAD, Kernel, dtype_of
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import COMPILED, PRODUCTS, long_product, split
+from grayzone.numerics.threads import COMPILED, PRODUCTS, joined, long_product, split
 from grayzone.sources.labelled import Rows
 
 Array = Any
@@ -24,8 +24,8 @@ _Tile = Callable[[int, int], Array]
 _COLUMNS, _ENTRIES = 512, 2**18
 # On a device what counts is the number of calls.
 _DEVICE_COLUMNS, _DEVICE_ENTRIES = 8192, 2**27
-# Differences that take as long as an entry of a tile; and multiply-adds of products, compiled.
-_AS_ONE, _PRODUCTS_AS_ONE = 4, 40
+# Differences that take as long as an entry of a tile; compiled ones, and multiply-adds of products.
+_AS_ONE, _DIFFERENCES, _PRODUCTS = 4, 2.5, 40
 _DOUBLE = np.dtype(np.float64)
 
 
@@ -122,8 +122,7 @@ class KernelColumns:
         here = rows.memory is not None and (sp.issparse(X) or is_numpy_array(X))
         if not (here and self.keeps) or kernel.name == "precomputed":
             return lambda a, b: kernel.left(_slice(X, a, b), self.dtype)
-        name = f"left factor in {self.dtype}"
-        whole = rows.state(name, kernel, lambda: kernel.left(X, self.dtype))
+        whole = kept_left(rows, kernel, self.dtype)
         return lambda a, b: whole[a:b]
 
     def _shape(self, here: bool) -> tuple[int, int]:
@@ -222,7 +221,7 @@ class KernelColumns:
 
         columns, gamma = np.empty((self.n_points, rows.n_rows)), self.kernel.gamma
         put = partial(put_columns, rows.X, np.ascontiguousarray(self.right), gamma, columns)
-        threads = rows.X.size * self.n_points / (_AS_ONE * WORTH_A_THREAD)
+        threads = rows.X.size * self.n_points / (_DIFFERENCES * WORTH_A_THREAD)
         split(rows.n_rows, put, threads=threads, kind=COMPILED)
         return columns.T
 
@@ -238,9 +237,9 @@ class KernelColumns:
         whole: list[Any] = [np.ascontiguousarray(a) for a in given]
         work = partial(kernel_sums, *whole, intercept=factors.intercept)
         products = self.right.shape[1] + factors.size
-        threads = n * self.n_points / WORTH_A_THREAD * (1 + products / _PRODUCTS_AS_ONE)
+        threads = n * self.n_points / WORTH_A_THREAD * (1 + products / _PRODUCTS)
         sums, square_sums = zip(*split(n, work, threads=threads, kind=COMPILED), strict=True)
-        return sum(sums), None if squares is None else sum(square_sums)
+        return joined(sums), None if squares is None else joined(square_sums)
 
 
 @dataclass(frozen=True)
@@ -264,6 +263,11 @@ class KnownColumns(KernelColumns):
     def values(self, rows: Rows) -> Array:
         """Return all values (n, m)."""
         return (self.known if self.places is None else self.known[self.places]).T
+
+
+def kept_left(rows: Rows, kernel: Kernel, dtype: Any) -> Array:
+    """Left factor of rows that are held, which keep it."""
+    return rows.state(f"left factor in {dtype}", kernel, lambda: kernel.left(rows.X, dtype))
 
 
 def _slice(X: Array, a: int, b: int) -> Array:

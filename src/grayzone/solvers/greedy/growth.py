@@ -275,7 +275,10 @@ class Growth:
         The few of which it still shows something are not like the others.
         """
         basis = self.basis
-        if basis.dtype == np.float32 and np.mean(basis.enough_power()) < _LEAST_SHOWN:
+        if basis.dtype != np.float32:
+            return
+        shown = np.count_nonzero(basis.enough_power())
+        if shown < _LEAST_SHOWN * basis.pool.rows.n_rows:
             basis.dtype = np.dtype(np.float64)
 
     def _add(self) -> bool:

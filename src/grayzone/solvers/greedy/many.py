@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grayzone.numerics.margins import SignedMargin
-from grayzone.numerics.threads import COMPILED, split
+from grayzone.numerics.threads import COMPILED, joined, split
 from grayzone.solvers.problem import Problem
 
 Array = Any
 
 # Of a fifth of a millisecond: multiply-adds of a Gram matrix, entries that are read once, and rows
 # whose losses are computed.
-_MULTIPLY_ADDS, _READ, _LOSSES = 2_000_000, 250_000, 16_384
+_MULTIPLY_ADDS, _READ, _LOSSES = 3_500_000, 500_000, 12_000
 
 
 class SecondOrder(NamedTuple):
@@ -43,7 +43,7 @@ def second_order(problem: Problem, coef: Array) -> SecondOrder | None:
     loss = float(sum(losses))
     if not isfinite(loss):
         return None
-    return SecondOrder(loss, sum(grams), sum(pulls)[None], residual[:, None], omega[:, None])
+    return SecondOrder(loss, joined(grams), joined(pulls)[None], residual[:, None], omega[:, None])
 
 
 def losses_of_trials(problem: Problem, coefs: Array, own: Array, steps: Array) -> Array:
@@ -55,7 +55,7 @@ def losses_of_trials(problem: Problem, coefs: Array, own: Array, steps: Array) -
     given: list[Array] = [columns, *_whole(coefs, own.T, steps), y, weight]
     threads = t * (n * p / _READ + n / _LOSSES)
     work = partial(jit_readings.losses_of_trials, *given)
-    return sum(split(n, work, threads=threads, kind=COMPILED))
+    return joined(split(n, work, threads=threads, kind=COMPILED))
 
 
 def _held(problem: Problem) -> list[Array]:

@@ -37,6 +37,9 @@ from grayzone.sources.source import Sums
 
 Array = Any
 
+# Share of a curvature that is added to it, and the least that is.
+_TRACE, _LEAST = 1e-12, 1e-300
+
 # ------------------------------------------------------------------------------------------
 # Tasks
 # ------------------------------------------------------------------------------------------
@@ -209,7 +212,7 @@ def _safe(S: Array) -> Array:
     """S with a trace of its diagonal more: rounding errors may have eaten up all of it."""
     xp = array_namespace(S)
     trace = xp.sum(xp.linalg.diagonal(S), axis=-1) / S.shape[-1]
-    return S + xp.clip(1e-12 * trace, min=1e-300)[:, None, None] * _eye(S)
+    return S + xp.clip(_TRACE * trace, min=_LEAST)[:, None, None] * _eye(S)
 
 
 def _root(S: Array) -> Array:
@@ -224,9 +227,11 @@ def _root(S: Array) -> Array:
 
 
 def _steps(curvature: Array, slope: Array) -> Array:
-    S = _safe(curvature)
     if slope.shape[1] == 1:
-        return -slope / S[:, :, 0]
+        own = curvature[:, :, 0]
+        more = _TRACE * own
+        return -slope / (own + array_namespace(own).where(more > _LEAST, more, _LEAST))
+    S = _safe(curvature)
     xp = array_namespace(S)
     try:
         return -xp.linalg.solve(S, slope[:, :, None])[:, :, 0]

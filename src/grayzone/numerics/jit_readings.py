@@ -19,6 +19,8 @@ Array = Any
 
 # Numbers of a block, and its rows at most: columns and their scaled copy stay in the cache.
 _VALUES, _ROWS = 2**15, 1024
+_LOWER, _TURNED = (np.array([ord(letter)], dtype=np.uint8) for letter in "LT")
+_ONCE = np.ones(1)
 _REORDERED = {"reassoc", "contract"}  # what is not a number stays so
 
 
@@ -39,7 +41,7 @@ def _margins(
         e[k] = -abs(u[k])
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDERED)
+@njit(cache=True, nogil=True, fastmath=_REORDERED, error_model="numpy")
 def _loss(u: Array, e: Array, weight: Array) -> float:
     """Sum of weighted losses log(1 + exp(u)), where e is exp(-|u|).
 
@@ -70,7 +72,7 @@ def _loss(u: Array, e: Array, weight: Array) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def _derivatives(
     u: Array, e: Array, weight: Array, y: Array, omega: Array, residual: Array, root: Array
 ) -> None:
@@ -97,21 +99,21 @@ def _scaled(column: Array, root: Array, residual: Array, into: Array) -> float:
 @njit(cache=True, nogil=True)
 def _add_gram(block: Array, size: int, total: Array) -> None:
     """Add the products of the rows of a block, up to ``size``: the triangle on the upper right."""
-    letters = np.array([ord("L"), ord("T")], dtype=np.uint8)
-    sizes = np.array([total.shape[0], size, block.shape[1]], dtype=np.int32)
-    one = np.ones(1)
+    sizes = np.empty((3, 1), dtype=np.int32)
+    sizes[0, 0], sizes[1, 0], sizes[2, 0] = total.shape[0], size, block.shape[1]
+    high = sizes[0].ctypes
     # in Fortran's eyes: total += block' block
     dsyrk(
-        letters[:1].ctypes,
-        letters[1:].ctypes,
-        sizes[:1].ctypes,
-        sizes[1:].ctypes,
-        one.ctypes,
+        _LOWER.ctypes,
+        _TURNED.ctypes,
+        high,
+        sizes[1].ctypes,
+        _ONCE.ctypes,
         block.ctypes,
-        sizes[2:].ctypes,
-        one.ctypes,
+        sizes[2].ctypes,
+        _ONCE.ctypes,
         total.ctypes,
-        sizes[:1].ctypes,
+        high,
     )
 
 

@@ -730,9 +730,9 @@ def test_single_precision_chooses_the_same_points(n_classes, selection, monkeypa
     model = ImportVectorMachine(C=5.0, selection=selection, max_import_points=q, tol=0.0)
     dtypes, plain = [], basis.NewtonBasis.__init__
 
-    def recorded(self, kernel, pool, dtype):
+    def recorded(self, kernel, pool, dtype, many):
         dtypes.append(dtype)
-        plain(self, kernel, pool, dtype)
+        plain(self, kernel, pool, dtype, many)
 
     monkeypatch.setattr(basis.NewtonBasis, "__init__", recorded)
     single = clone(model).fit(X, y)
@@ -766,9 +766,9 @@ def test_nearly_spanned_rows_are_told_apart_in_double_precision(n_candidates, mo
 def test_a_million_kernel_values_are_still_in_double_precision(monkeypatch):
     dtypes, plain = [], basis.NewtonBasis.__init__
 
-    def recorded(self, kernel, pool, dtype):
+    def recorded(self, kernel, pool, dtype, many):
         dtypes.append(dtype)
-        plain(self, kernel, pool, dtype)
+        plain(self, kernel, pool, dtype, many)
 
     monkeypatch.setattr(basis.NewtonBasis, "__init__", recorded)
     X, y = data(2000)

@@ -20,10 +20,10 @@ Array = Any
 binding.add_symbol(
     "grayzone_sgemm", get_cython_function_address("scipy.linalg.cython_blas", "sgemm")
 )
-_sgemm: Any = types.ExternalFunction("grayzone_sgemm", types.void(*[types.voidptr] * 13))
+sgemm: Any = types.ExternalFunction("grayzone_sgemm", types.void(*[types.voidptr] * 13))
 
-_TURNED, _AS_IT_IS = (np.array([ord(letter)], dtype=np.uint8) for letter in "TN")
-_ONCE, _NOTHING = np.ones(1, dtype=np.float32), np.zeros(1, dtype=np.float32)
+_TURNED, AS_IT_IS = (np.array([ord(letter)], dtype=np.uint8) for letter in "TN")
+ONCE, NOTHING = np.ones(1, dtype=np.float32), np.zeros(1, dtype=np.float32)
 # Columns of a tile, and values of one: both stay in the cache.
 _COLUMNS, _VALUES = 1024, 2**16
 # All that does not change the order of sums: the reduction of an argument would be lost by that.
@@ -60,6 +60,7 @@ def exponentials(x: Array, bits: Array, powers: Array) -> None:
 # bits. The least power of e is a normal number; Taylor's polynomial is that of degree 13.
 _ROUND, _PER_TWO_64, _LEAST_64 = 6755399441055744.0, 1.4426950408889634, -708.0
 _LN2_64, _REST_64 = 0.6931471803691238, 1.9082149292705877e-10
+_NOTHING_64 = 4e-308  # more than the least power of e
 
 
 @njit(cache=True, nogil=True, fastmath=_IN_ORDER)
@@ -105,7 +106,7 @@ def exponentiate(block: Array) -> Array:
 
 
 @njit(cache=True, nogil=True)
-def _products(left: Array, right: Array, out: Array, width: int) -> None:
+def products(left: Array, right: Array, out: Array, width: int) -> None:
     """Set out, whose rows are ``width`` numbers apart, to the products of rows of both factors."""
     sizes = np.empty((4, 1), dtype=np.int32)
     sizes[0, 0], sizes[1, 0], sizes[2, 0] = right.shape[0], left.shape[0], left.shape[1]
@@ -117,18 +118,18 @@ def _products(left: Array, right: Array, out: Array, width: int) -> None:
         sizes[3].ctypes,
     )
     # in Fortran's eyes all are transposed
-    _sgemm(
+    sgemm(
         _TURNED.ctypes,
-        _AS_IT_IS.ctypes,
+        AS_IT_IS.ctypes,
         columns,
         rows,
         features,
-        _ONCE.ctypes,
+        ONCE.ctypes,
         right.ctypes,
         features,
         left.ctypes,
         features,
-        _NOTHING.ctypes,
+        NOTHING.ctypes,
         out.ctypes,
         apart,
     )
@@ -140,7 +141,7 @@ def _fill(
 ) -> None:
     for a in range(start, stop, _COLUMNS):
         b = min(stop, a + _COLUMNS)
-        _products(left, right[a:b], out[:, a:b], out.shape[1])
+        products(left, right[a:b], out[:, a:b], out.shape[1])
         for r in range(out.shape[0]):
             exponentials(out[r, a:b], bits[: b - a], powers[: b - a])
 
@@ -175,7 +176,7 @@ def _subtract(
     step = tile.shape[0] // q
     for a in range(start, stop, step):
         b = min(stop, a + step)
-        _products(left[a:b], right, tile, q)
+        products(left[a:b], right, tile, q)
         size = (b - a) * q
         for c in range(0, size, _COLUMNS):
             d = min(size, c + _COLUMNS)
@@ -189,3 +190,37 @@ def subtract(values: Array, left: Array, right: Array, coef: Array, start: int, 
     bits = np.empty(_COLUMNS, dtype=np.int32)
     tile = np.empty(max(_VALUES, right.shape[0]), dtype=np.float32)
     _subtract(values, left, right, coef, tile, bits, bits.view(np.float32), start, stop)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _square_distance(one: Array, other: Array) -> float:
+    total = 0.0
+    for k in range(one.shape[0]):
+        apart = one[k] - other[k]
+        total += apart * apart
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _put_columns(
+    X: Array, points: Array, gamma: float, out: Array, powers: Array, bits: Array, a: int, b: int
+) -> None:
+    for start in range(a, b, _COLUMNS):
+        stop = min(b, start + _COLUMNS)
+        for i in range(points.shape[0]):
+            values = out[i, start:stop]
+            for k in range(stop - start):
+                values[k] = -gamma * _square_distance(X[start + k], points[i])
+            exponentials_64(values, powers[: stop - start], bits[: stop - start])
+            for k in range(stop - start):  # what is beyond the range of these is nothing
+                values[k] = values[k] if values[k] > _NOTHING_64 else 0.0
+
+
+def put_columns(X: Array, points: Array, gamma: float, out: Array, start: int, stop: int) -> None:
+    """Set the columns start to stop of out (t, n) to kernel values of points with rows of X.
+
+    Distances are those of differences, in double precision; X (n, d) is C-contiguous, and its
+    distances, times gamma, are finite.
+    """
+    powers = np.empty(_COLUMNS)
+    _put_columns(X, points, gamma, out, powers, powers.view(np.int64), start, stop)

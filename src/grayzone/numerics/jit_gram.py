@@ -20,7 +20,7 @@ Array = Any
 binding.add_symbol(
     "grayzone_dsyrk", get_cython_function_address("scipy.linalg.cython_blas", "dsyrk")
 )
-_dsyrk: Any = types.ExternalFunction("grayzone_dsyrk", types.void(*[types.voidptr] * 10))
+dsyrk: Any = types.ExternalFunction("grayzone_dsyrk", types.void(*[types.voidptr] * 10))
 
 _DOUBLES = 8  # in a line of the cache: rows of the buffer begin with one
 
@@ -89,7 +89,7 @@ def weighted_gram(
                     into[j] += g * x[j]
         sizes[1] = b - a
         # in Fortran's eyes: total += block block', the triangle that is the upper one here
-        _dsyrk(
+        dsyrk(
             letters[:1].ctypes,
             letters[1:].ctypes,
             sizes[:1].ctypes,

@@ -126,6 +126,11 @@ class Kernel:
             return _with_columns(scaled, self.coef0)
         return right
 
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether right factors of rows are their flipped left ones, too."""
+        return self.name in ("linear", "rbf")
+
     def _scaled(self, X: Array, factor: float, dtype: Any) -> Array:
         if factor == 1.0:
             return _astype(X, dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
@@ -205,6 +205,14 @@ def split(
     _crew.help_with(job, workers - 1)
     job.work()
     return job.results()
+
+
+def joined(parts: Iterable[Array]) -> Array:
+    """Return the sum of arrays that ranges of rows gave, in the first, which is overwritten."""
+    first, *others = parts
+    for part in others:
+        first += part
+    return first
 
 
 def long_product(left: Array, right: Array) -> Array:

@@ -23,7 +23,8 @@ from array_api_compat import device, is_numpy_array
 from grayzone.numerics.backend import moved
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.namespace import array_namespace
-from grayzone.solvers.greedy.columns import KernelColumns, KnownColumns
+from grayzone.numerics.threads import COMPILED, split
+from grayzone.solvers.greedy.columns import KernelColumns, KnownColumns, kept_left
 from grayzone.solvers.greedy.span import Known, Span, Spanned, solve_lower
 from grayzone.sources.gather import draw_sample
 from grayzone.sources.labelled import Labelled, Rows
@@ -37,6 +38,8 @@ POOL, _MOST_ENTRIES = 4096, 2**22
 # Kernel values that are kept, because they are few: rows are candidates again and again. 16 MB at
 # most, whatever n is.
 _KEPT = 2**21
+# Entries of the columns for which the hand-over to a thread pays.
+_READ_BY_A_THREAD = 250_000
 # Points whose distances from all rows are had sooner one by one than by a factor of the rows.
 _FEW_POINTS = 4
 # Residual power, relative to K_ll, below which a point adds nothing that its column can show: what
@@ -80,6 +83,8 @@ class NewtonBasis:
         Rows that points are chosen from; ``points`` are places among them.
     dtype : dtype
         Precision of the kernel values of candidates; columns are in double precision.
+    many : bool
+        Whether there will be so many kernel values that compiled loops are worth their loading.
 
     Examples
     --------
@@ -96,8 +101,10 @@ class NewtonBasis:
     True
     """
 
-    def __init__(self, kernel: Kernel, pool: Pool, dtype: Any = np.float64) -> None:
-        self.kernel, self.pool, self.dtype = kernel, pool, np.dtype(dtype)
+    def __init__(
+        self, kernel: Kernel, pool: Pool, dtype: Any = np.float64, many: bool = False
+    ) -> None:
+        self.kernel, self.pool, self.dtype, self.many = kernel, pool, np.dtype(dtype), many
         xp = array_namespace(pool.diagonal)
         self.power = xp.astype(pool.diagonal, xp.float64)  # residual power of every row
         self.points: list[int] = []
@@ -116,6 +123,11 @@ class NewtonBasis:
     def columns(self) -> Array:
         """Phi of the pool, (n, q)."""
         return self._rows[: self.size, :].T
+
+    def columns_at(self, places: Array) -> Array:
+        """Phi (m, q) of these rows of the pool."""
+        # of the columns' transpose: of themselves, NumPy would copy all rows first
+        return array_namespace(self._rows).take(self._rows[: self.size, :], places, axis=1).T
 
     @property
     def factor(self) -> Array:
@@ -136,11 +148,14 @@ class NewtonBasis:
         if self._keeps():
             known = rows.state("kernel values", self.kernel, self._all_values)
             return KnownColumns(self.kernel, None, known=known, places=None if every else places)
-        if not every:
-            return KernelColumns(self.kernel, self.right(places, self.dtype), self.dtype, True)
-        name = f"right factor in {self.dtype}"
-        right = rows.state(name, self.kernel, lambda: self.right(places, self.dtype))
-        return KernelColumns(self.kernel, right, self.dtype, True)
+        if every:
+            name = f"right factor in {self.dtype}"
+            right = rows.state(name, self.kernel, lambda: self.right(places, self.dtype))
+        elif self.many and self.kernel.is_symmetric and is_numpy_array(rows.X):
+            right = self.kernel.flipped(kept_left(rows, self.kernel, self.dtype)[places])
+        else:
+            right = self.right(places, self.dtype)
+        return KernelColumns(self.kernel, right, self.dtype, True, self.many)
 
     def _keeps(self) -> bool:
         """Whether all kernel values are kept."""
@@ -177,7 +192,8 @@ class NewtonBasis:
         if not keeps and is_numpy_array(rows.X) and places.shape[0] <= _FEW_POINTS:
             kernel = self.kernel.by_differences()
             if kernel.is_far:
-                return KernelColumns(kernel, kernel.right(self.rows_at(places))).values(rows)
+                right = kernel.right(self.rows_at(places))
+                return KernelColumns(kernel, right, many=self.many).values(rows)
         return KernelColumns(self.kernel, self.right(places), keeps=keeps).values(rows)
 
     def places(self, points: list[int]) -> Array:
@@ -190,14 +206,30 @@ class NewtonBasis:
 
     def _put(self, place: int, column: Array | None) -> None:
         """Make the next row of R and the next column those of this row of the pool."""
-        xp, q = array_namespace(self.power), self.size
+        q = self.size
         self._make_room(q + 1)
         own, root = self._rows[:q, place], sqrt(float(self.power[place]))
         if column is None:
             column = self.kernel_values(self.places([place]))[:, 0]
         self._factor[q, :q] = own
         self._factor[q, q] = root
-        self._rows[q, :] = (column - xp.matmul(self.columns, own)) / root
+        self._rows[q, :] = (column - self._product(own)) / root
+
+    def _product(self, coef: Array) -> Array:
+        """Phi times coefficients (q,), on all threads of this process where that pays."""
+        columns = self.columns
+        if not is_numpy_array(columns):
+            return array_namespace(columns).matmul(columns, coef)
+        out = np.empty(columns.shape[0])
+        # one product a thread, which leaves the interpreter alone
+        threads = columns.size / _READ_BY_A_THREAD
+        split(
+            columns.shape[0],
+            lambda a, b: np.matmul(columns[a:b], coef, out=out[a:b]),
+            threads=threads,
+            kind=COMPILED,
+        )
+        return out
 
     def append(self, place: int, column: Array | None = None) -> None:
         """Add a row of the pool; its kernel column there, where it is known."""
@@ -248,22 +280,25 @@ class NewtonBasis:
         right = self.right(self.places(self.points if points is None else points))
         return Span(KernelColumns(self.kernel, right), self.factor if factor is None else factor)
 
+    def _known(self, columns: Array) -> Known:
+        return Known(columns, self.many)
+
     def spanned(self, labelled: Labelled) -> Spanned:
         """All rows with the columns of all points."""
-        return Spanned(labelled, Known(self.columns) if self.pool.complete else self.span())
+        return Spanned(labelled, self._known(self.columns) if self.pool.complete else self.span())
 
     def spanned_with(self, labelled: Labelled, place: int, column: Array) -> Spanned:
         """All rows with one more column; the next one replaces it."""
         self._put(place, column)
         q = self.size + 1
         if self.pool.complete:
-            return Spanned(labelled, Known(self._rows[:q, :].T))
+            return Spanned(labelled, self._known(self._rows[:q, :].T))
         return Spanned(labelled, self.span([*self.points, place], self._factor[:q, :q]))
 
     def spanned_without(self, labelled: Labelled, j: int, columns: Array, factor: Array) -> Spanned:
         """All rows without the j-th point; the last arguments come from :meth:`without`."""
         if self.pool.complete:
-            return Spanned(labelled, Known(columns))
+            return Spanned(labelled, self._known(columns))
         return Spanned(labelled, self.span(self.points[:j] + self.points[j + 1 :], factor))
 
 

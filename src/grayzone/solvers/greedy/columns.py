@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.kernels import WORTH_A_THREAD, Kernel, dtype_of
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import PRODUCTS, long_product, split
+from grayzone.numerics.threads import COMPILED, PRODUCTS, joined, long_product, split
 from grayzone.sources.labelled import Rows
 
 Array = Any
@@ -23,9 +24,48 @@ _Tile = Callable[[int, int], Array]
 _COLUMNS, _ENTRIES = 512, 2**18
 # On a device what counts is the number of calls.
 _DEVICE_COLUMNS, _DEVICE_ENTRIES = 8192, 2**27
-# Differences that take as long as an entry of a tile.
-_AS_ONE = 4
+# Differences that take as long as an entry of a tile; compiled ones, and multiply-adds of products.
+_AS_ONE, _DIFFERENCES, _PRODUCTS = 4, 2.5, 40
 _DOUBLE = np.dtype(np.float64)
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Factors of kernel values of rows: each weight times each column of a row, then others.
+
+    Parameters
+    ----------
+    columns : array of shape (n, q)
+        Columns of the rows.
+    weights : array of shape (n, t)
+        What the columns are multiplied by.
+    others : array of shape (n, r) or None
+        Further factors, as they are.
+    intercept : bool
+        Whether there is one more column, of ones.
+    """
+
+    columns: Array
+    weights: Array
+    others: Array | None = None
+    intercept: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of factors of a row."""
+        n_others = 0 if self.others is None else int(self.others.shape[1])
+        return int(self.weights.shape[1] * (self.columns.shape[1] + self.intercept)) + n_others
+
+    def __call__(self, a: int, b: int) -> Array:
+        """Return the factors (b - a, s) of rows a to b."""
+        own, weights = self.columns[a:b, :], self.weights[a:b, :]
+        xp = array_namespace(weights)
+        if self.intercept:
+            ones = xp.ones((b - a, 1), dtype=xp.float64, device=device(weights))
+            own = xp.concat([own, ones], axis=1)
+        width = weights.shape[1] * own.shape[1]
+        scaled = xp.reshape(weights[:, :, None] * own[:, None, :], (b - a, width))
+        return scaled if self.others is None else xp.concat([scaled, self.others[a:b, :]], axis=1)
 
 
 @dataclass(frozen=True)
@@ -42,12 +82,15 @@ class KernelColumns:
         Precision of the kernel values of a tile.
     keeps : bool
         Whether rows that are held keep their left factor: the same rows will be asked again.
+    many : bool
+        Whether values will be so many that compiled loops are worth their loading.
     """
 
     kernel: Kernel
     right: Array
     dtype: Any = _DOUBLE
     keeps: bool = False
+    many: bool = False
 
     @property
     def n_points(self) -> int:
@@ -79,8 +122,7 @@ class KernelColumns:
         here = rows.memory is not None and (sp.issparse(X) or is_numpy_array(X))
         if not (here and self.keeps) or kernel.name == "precomputed":
             return lambda a, b: kernel.left(_slice(X, a, b), self.dtype)
-        name = f"left factor in {self.dtype}"
-        whole = rows.state(name, kernel, lambda: kernel.left(X, self.dtype))
+        whole = kept_left(rows, kernel, self.dtype)
         return lambda a, b: whole[a:b]
 
     def _shape(self, here: bool) -> tuple[int, int]:
@@ -98,6 +140,8 @@ class KernelColumns:
 
     def values(self, rows: Rows) -> Array:
         """Return all values (n, m), in double precision, one column after the other."""
+        if self._is_compiled(rows, far=True) and rows.X.flags.c_contiguous:
+            return self._values_compiled(rows)
         xp, m = array_namespace(rows.weight), self.n_points
         columns = xp.empty((m, rows.n_rows), dtype=xp.float64, device=device(rows.weight))
         tiles, (step, _) = self._tiles(rows), self._shape(is_numpy_array(rows.weight))
@@ -131,6 +175,8 @@ class KernelColumns:
         square_sums : array of shape (t, m) or None
             None without ``squares``.
         """
+        if isinstance(factors, Factors) and self._is_compiled(rows, far=False):
+            return self._sums_compiled(rows, factors, squares)
         xp, m = array_namespace(rows.weight), self.n_points
         dtype, place = dtype_of(xp, self.dtype), device(rows.weight)
         product = long_product if is_numpy_array(rows.weight) else xp.matmul
@@ -159,6 +205,42 @@ class KernelColumns:
         found = [sum(of_threads) for of_threads in zip(*parts, strict=True)]
         return found[0], None if squares is None else found[1]
 
+    def _is_compiled(self, rows: Rows, *, far: bool) -> bool:
+        """Whether there is a compiled loop: for the Gaussian kernel of dense rows.
+
+        By differences in double precision if ``far``, else by products in single precision.
+        """
+        if not (self.many and self.kernel.name == "rbf" and self.kernel.is_far == far):
+            return False
+        kind = np.float64 if far else np.float32
+        dense = isinstance(rows.X, np.ndarray) and isinstance(self.right, np.ndarray)
+        return dense and self.dtype == kind and self.n_points > 0
+
+    def _values_compiled(self, rows: Rows) -> Array:
+        from grayzone.numerics.jit_gaussian import put_columns  # compiles, so only when needed
+
+        columns, gamma = np.empty((self.n_points, rows.n_rows)), self.kernel.gamma
+        put = partial(put_columns, rows.X, np.ascontiguousarray(self.right), gamma, columns)
+        threads = rows.X.size * self.n_points / (_DIFFERENCES * WORTH_A_THREAD)
+        split(rows.n_rows, put, threads=threads, kind=COMPILED)
+        return columns.T
+
+    def _sums_compiled(
+        self, rows: Rows, factors: Factors, squares: Array | None
+    ) -> tuple[Array, Array | None]:
+        from grayzone.numerics.jit_sums import kernel_sums  # compiles, so only when needed
+
+        n, none = rows.n_rows, np.empty((rows.n_rows, 0))
+        others = none if factors.others is None else factors.others
+        given = [self._left(rows)(0, n), self.right, factors.columns.T, factors.weights, others]
+        given.append(none if squares is None else squares)
+        whole: list[Any] = [np.ascontiguousarray(a) for a in given]
+        work = partial(kernel_sums, *whole, intercept=factors.intercept)
+        products = self.right.shape[1] + factors.size
+        threads = n * self.n_points / WORTH_A_THREAD * (1 + products / _PRODUCTS)
+        sums, square_sums = zip(*split(n, work, threads=threads, kind=COMPILED), strict=True)
+        return joined(sums), None if squares is None else joined(square_sums)
+
 
 @dataclass(frozen=True)
 class KnownColumns(KernelColumns):
@@ -181,6 +263,11 @@ class KnownColumns(KernelColumns):
     def values(self, rows: Rows) -> Array:
         """Return all values (n, m)."""
         return (self.known if self.places is None else self.known[self.places]).T
+
+
+def kept_left(rows: Rows, kernel: Kernel, dtype: Any) -> Array:
+    """Left factor of rows that are held, which keep it."""
+    return rows.state(f"left factor in {dtype}", kernel, lambda: kernel.left(rows.X, dtype))
 
 
 def _slice(X: Array, a: int, b: int) -> Array:

@@ -7,6 +7,7 @@ have kinks, and duality gaps.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
 
@@ -59,6 +60,11 @@ class Criterion(TruncatedSpec):
     def kind(self) -> type[Margins]:
         """Map from scores to margins."""
         return ReferenceMargin if self.reference else super().kind
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all losses are logistic ones of two classes."""
+        return self.n_classes == 2 and not (self.has_kinks or self.by_rows)
 
     def on_span(self, rows: Rows, phi: Array) -> Problem:
         """Return the part of the problem that rows with these columns are."""

@@ -36,6 +36,9 @@ Array = Any
 ENTRIES, FINALISTS = 10_000, 4
 # Kernel values of a round of scores up to which these are computed in double precision.
 DOUBLE = 1_000_000
+# Kernel values of all rounds from which compiled loops are worth their loading; and rounds that may
+# be expected where nothing else is said.
+_MANY, _ROUNDS = 2**28, 100
 # Kernel values of candidates that are refitted, which exist at a time.
 _REFITTED = 2_000_000
 # Gains that differ by less than this share are the same, and the order of rows must not decide.
@@ -124,7 +127,7 @@ class Growth:
         self.rules, self.rng = rules, rng
         self.n_rows = labelled.n_rows
         pool = pool_of(labelled, kernel, rules.n_candidates)
-        self.basis = NewtonBasis(kernel, pool, self._precision())
+        self.basis = NewtonBasis(kernel, pool, self._precision(), self._are_many())
         self._scale = float(_largest(pool.diagonal))
         mass = labelled.mass * labelled.factors
         most = _MOST_WORK * max(1.0, (self.n_rows / _FEW_ROWS) ** 3)
@@ -136,12 +139,21 @@ class Growth:
         self._least = self.fitted.objective
         self._tried: set[frozenset[int]] = set()  # sets of points that others were left out of
 
+    @property
+    def _n_values(self) -> int:
+        """Kernel values of a round of scores, where NumPy holds the rows; else none."""
+        rows, m = self.labelled.held, self.rules.n_candidates
+        here = rows is not None and is_numpy_array(rows.weight)
+        return self.n_rows * (self.n_rows if m is None else min(m, self.n_rows)) if here else 0
+
     def _precision(self) -> Any:
         """Precision of the scores: single on many rows, where NumPy holds them."""
-        rows, m = self.labelled.held, self.rules.n_candidates
-        n_values = self.n_rows * (self.n_rows if m is None else min(m, self.n_rows))
-        single = rows is not None and is_numpy_array(rows.weight) and n_values > DOUBLE
-        return np.float32 if single else np.float64
+        return np.float32 if self._n_values > DOUBLE else np.float64
+
+    def _are_many(self) -> bool:
+        """Whether rounds may come to so many kernel values that compiled loops are worth it."""
+        most = min(self.rules.max_points or _ROUNDS, _ROUNDS * self.rules.points_per_step)
+        return self._n_values * ceil(most / self.rules.points_per_step) >= _MANY
 
     def set_penalty(self, penalty: float) -> None:
         """Go on with another penalty from the points there are: step (C4)."""
@@ -263,7 +275,10 @@ class Growth:
         The few of which it still shows something are not like the others.
         """
         basis = self.basis
-        if basis.dtype == np.float32 and np.mean(basis.enough_power()) < _LEAST_SHOWN:
+        if basis.dtype != np.float32:
+            return
+        shown = np.count_nonzero(basis.enough_power())
+        if shown < _LEAST_SHOWN * basis.pool.rows.n_rows:
             basis.dtype = np.dtype(np.float64)
 
     def _add(self) -> bool:

@@ -20,6 +20,7 @@ from grayzone.solvers.greedy.criterion import (
     gap_without_kinks,
     minimise_with_kinks,
 )
+from grayzone.solvers.greedy.many import second_order
 from grayzone.solvers.greedy.span import Spanned
 from grayzone.solvers.loop import MOST_SILENT
 from grayzone.solvers.problem import Problem
@@ -39,6 +40,7 @@ _CLOSER = 0.1
 # takes of arrays of other libraries than NumPy, and of blocks, whose columns are computed again.
 _SMALL, _ELSEWHERE, _IN_BLOCKS = 5e5, 6.0, 10.0
 _LEAST_BEND = 1e-6
+_IN_SCORES = "derivatives in the scores"  # what is kept of them
 
 
 @dataclass
@@ -99,14 +101,18 @@ class Point:
 
     def in_scores(self, rows: Rows, phi: Array) -> tuple[Array, Array]:
         """Gradient (n, Q) and second derivatives (n, pairs of outputs) in the scores; kept, too."""
-        problem, (scores, _, slope, bend) = self.derivatives(rows, phi)
 
         def compute() -> tuple[Array, Array]:
+            problem, (scores, _, slope, bend) = self.derivatives(rows, phi)
             margins, first = problem.margins, problem.weight * slope
             second = margins.second_order(scores, problem.weight * bend, first)
             return margins.pull(scores, first), second
 
-        return rows.state("derivatives in the scores", self, compute)
+        return rows.state(_IN_SCORES, self, compute)
+
+    def keep(self, rows: Rows, residual: Array, weights: Array) -> None:
+        """Keep the gradient and the second derivatives in the scores of rows that are held."""
+        rows.state(_IN_SCORES, self, lambda: (residual, weights))
 
 
 @dataclass(frozen=True)
@@ -114,14 +120,29 @@ class _Model:
     """Loss, gradient and Hessian of rows in the coefficients."""
 
     point: Point
+    many: bool = False  # whether compiled loops are worth their loading
 
     def __call__(self, rows: Rows, phi: Array) -> Sums:
+        found = self._compiled(rows, phi) if self.many else None
+        if found is not None:
+            return found
         problem, (scores, u, slope, bend) = self.point.derivatives(rows, phi)
         w = problem.weight
         first = w * slope
         H, g = problem.second_order(scores, w * bend, first, first)
         loss = problem.weighted_sum(lambda part: problem.loss.take(part).value(u[part]))
         return {"loss": loss, "hessian": H, "gradient": g}
+
+    def _compiled(self, rows: Rows, phi: Array) -> Sums | None:
+        """The same by compiled loops; None for what these have no part in."""
+        criterion, coef = self.point.criterion, self.point.coef
+        if not (criterion.is_plain and coef.shape[1]):
+            return None
+        found = second_order(criterion.on_span(rows, phi), coef)
+        if found is None:
+            return None
+        self.point.keep(rows, found.residual, found.weights)
+        return {"loss": found.loss, "hessian": found.hessian, "gradient": found.gradient}
 
 
 @dataclass(frozen=True)
@@ -263,7 +284,7 @@ class Reading:
     def __call__(self, point: Point) -> Fitted:
         """Read the criterion and its derivatives at a point."""
         self.count()
-        sums, coef = self.spanned.reduce(_Model(point)), point.coef
+        sums, coef = self.spanned.reduce(_Model(point, self.spanned.are_many)), point.coef
         slopes = coef[:, : self.size]
         norm = float(array_namespace(coef).sum(slopes * slopes))
         objective = sums["loss"] + 0.5 * self.penalty * norm

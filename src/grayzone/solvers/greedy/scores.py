@@ -28,13 +28,17 @@ from grayzone.numerics.linalg import lower_factor
 from grayzone.numerics.margins import output_pairs
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.greedy.basis import NewtonBasis
-from grayzone.solvers.greedy.columns import KernelColumns
+from grayzone.solvers.greedy.columns import Factors, KernelColumns
+from grayzone.solvers.greedy.many import losses_of_trials
 from grayzone.solvers.greedy.refit import Fitted, Point
 from grayzone.solvers.greedy.span import Spanned
 from grayzone.sources.labelled import Rows
 from grayzone.sources.source import Sums
 
 Array = Any
+
+# Share of a curvature that is added to it, and the least that is.
+_TRACE, _LEAST = 1e-12, 1e-300
 
 # ------------------------------------------------------------------------------------------
 # Tasks
@@ -50,7 +54,8 @@ class _Slopes:
 
     def __call__(self, rows: Rows, phi: Array) -> Sums:
         residual, _ = self.point.in_scores(rows, phi)
-        sums, _ = self.candidates.sums(rows, lambda a, b: residual[a:b, :])
+        none = residual[:, :0]
+        sums, _ = self.candidates.sums(rows, Factors(none, none, residual))
         return {"pulled": sums}
 
 
@@ -63,17 +68,9 @@ class _Model:
 
     def __call__(self, rows: Rows, phi: Array) -> Sums:
         residual, weights = self.point.in_scores(rows, phi)
-        xp, p = array_namespace(weights), self.point.coef.shape[1]
+        p = self.point.coef.shape[1]
         width = weights.shape[1] * p
-
-        def factors(a: int, b: int) -> Array:
-            own = phi[a:b, :]
-            if p > phi.shape[1]:
-                ones = xp.ones((b - a, 1), dtype=xp.float64, device=device(weights))
-                own = xp.concat([own, ones], axis=1)
-            scaled = xp.reshape(weights[a:b, :, None] * own[:, None, :], (b - a, width))
-            return xp.concat([scaled, residual[a:b, :]], axis=1)
-
+        factors = Factors(phi, weights, residual, intercept=p > phi.shape[1])
         sums, squares = self.candidates.sums(rows, factors, weights)
         return {"crossed": sums[:width, :], "pulled": sums[width:, :], "squares": squares}
 
@@ -90,7 +87,7 @@ class _Mixed:
     def __call__(self, rows: Rows, phi: Array) -> Sums:
         _, weights = self.point.in_scores(rows, phi)
         own = self.taken.values(rows) if self.column is None else self.column[:, None]
-        sums, _ = self.candidates.sums(rows, lambda a, b: own[a:b, :] * weights[a:b, :])
+        sums, _ = self.candidates.sums(rows, Factors(own, weights))
         return {"mixed": sums}
 
 
@@ -103,9 +100,13 @@ class _Trials:
     columns: Array | None  # their kernel columns (n, t), where those of all rows are known
     coefs: Array  # (t Q, p)
     steps: Array  # (t, Q)
+    many: bool = False  # whether compiled loops are worth their loading
 
     def __call__(self, rows: Rows, phi: Array) -> Sums:
         problem = self.point.criterion.on_span(rows, phi)
+        if self.many and self.columns is not None and self.point.criterion.is_plain:
+            steps = self.steps[:, 0]
+            return {"losses": losses_of_trials(problem, self.coefs, self.columns, steps)}
         xp, (t, n_outputs) = array_namespace(phi), self.steps.shape
         spanned = xp.reshape(problem.design.scores(self.coefs).T, (t, n_outputs, phi.shape[0]))
         own = (self.chosen.values(rows) if self.columns is None else self.columns).T
@@ -211,7 +212,7 @@ def _safe(S: Array) -> Array:
     """S with a trace of its diagonal more: rounding errors may have eaten up all of it."""
     xp = array_namespace(S)
     trace = xp.sum(xp.linalg.diagonal(S), axis=-1) / S.shape[-1]
-    return S + xp.clip(1e-12 * trace, min=1e-300)[:, None, None] * _eye(S)
+    return S + xp.clip(_TRACE * trace, min=_LEAST)[:, None, None] * _eye(S)
 
 
 def _root(S: Array) -> Array:
@@ -226,9 +227,11 @@ def _root(S: Array) -> Array:
 
 
 def _steps(curvature: Array, slope: Array) -> Array:
-    S = _safe(curvature)
     if slope.shape[1] == 1:
-        return -slope / S[:, :, 0]
+        own = curvature[:, :, 0]
+        more = _TRACE * own
+        return -slope / (own + array_namespace(own).where(more > _LEAST, more, _LEAST))
+    S = _safe(curvature)
     xp = array_namespace(S)
     try:
         return -xp.linalg.solve(S, slope[:, :, None])[:, :, 0]
@@ -300,7 +303,7 @@ def score_by_power(spanned: Spanned, fitted: Fitted, basis: NewtonBasis, places:
 
 def _first_order(fitted: Fitted, basis: NewtonBasis, places: Array, pulled: Array) -> Scores:
     xp, q = array_namespace(places), basis.size
-    at = xp.take(basis.columns, places, axis=0)
+    at = basis.columns_at(places)
     slope = pulled.T + fitted.point.criterion.penalty * xp.matmul(at, fitted.coef[:, :q].T)
     every = xp.ones(places.shape[0], dtype=xp.bool, device=device(places))
     scores = Scores(places, at, every, basis.power, slope)
@@ -330,7 +333,7 @@ def one_step(
     columns = basis.kernel_values(places) if basis.pool.complete else None
     own = KernelColumns(basis.kernel, None if basis.pool.complete else basis.right(places))
     side_by_side = xp.reshape(coefs, (t * n_outputs, p))
-    task = _Trials(fitted.point, own, columns, side_by_side, steps)
+    task = _Trials(fitted.point, own, columns, side_by_side, steps, spanned.are_many)
     losses = moved(spanned.reduce(task)["losses"], steps)
     # the candidate's kernel column is part old basis, part new column
     old = coefs[:, :, :q] + steps[:, :, None] * xp.take(scores.at, chosen, axis=0)[:, None, :]

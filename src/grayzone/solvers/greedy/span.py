@@ -58,6 +58,7 @@ class Known:
     """Columns of all rows, which are held."""
 
     known: Array  # (n, q)
+    many: bool = False  # whether there is enough to do for compiled loops to be worth their loading
 
     @property
     def size(self) -> int:
@@ -75,6 +76,11 @@ class Spanned:
 
     labelled: Labelled
     span: Span | Known
+
+    @property
+    def are_many(self) -> bool:
+        """Whether compiled loops read the rows, where there are some for the task."""
+        return isinstance(self.span, Known) and self.span.many
 
     def reduce(self, task: SpannedTask) -> Sums:
         """Sum a task over all rows."""

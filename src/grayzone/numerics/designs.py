@@ -308,10 +308,10 @@ class DenseDesign(Design):
         self, root: Array, residual: Array, rows: Array | None
     ) -> Callable[[int, int], tuple[Array, Array]]:
         """Return what does the same for many rows in one piece of compiled code."""
-        from grayzone.numerics.jit_gram import ALL, weighted_gram
+        from grayzone.numerics.jit_gram import weighted_gram
 
-        chosen, how = ALL if rows is None else rows, (self.fit_intercept, self.block_rows)
-        return partial(weighted_gram, self.X, chosen, root[:, 0], residual, *how)
+        how = self.fit_intercept, self.block_rows
+        return partial(weighted_gram, self.X, rows, root[:, 0], residual, *how)
 
     def square_sums(self, weights: Array) -> Array:
         xp = array_namespace(weights)

@@ -22,16 +22,67 @@ binding.add_symbol(
 )
 dsyrk: Any = types.ExternalFunction("grayzone_dsyrk", types.void(*[types.voidptr] * 10))
 
+# Constants: what an array is made of in compiled code takes longer to compile than all the rest.
+_LOWER, _AS_IT_IS = (np.array([ord(letter)], dtype=np.uint8) for letter in "LN")
+_ONCE = np.ones(1)
 _DOUBLES = 8  # in a line of the cache: rows of the buffer begin with one
 
 
-ALL = np.empty(0, dtype=np.intp)  # stands for the rows themselves, one after the other
+_ALL = np.empty(0, dtype=np.intp)
 
 
 @njit(cache=True, nogil=True)
-def weighted_gram(
+def _sum(
     X: Array,
     rows: Array,
+    root: Array,
+    residual: Array,
+    intercept: bool,
+    block: Array,
+    sizes: Array,
+    total: Array,
+    pulled: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """Set ``total``, which is zero, and ``pulled`` to the sums of the rows start to stop."""
+    d, width = X.shape[1], total.shape[0]
+    for a in range(start, stop, block.shape[0]):
+        b = min(stop, a + block.shape[0])
+        for k in range(a, b):
+            x = X[rows[k]] if rows.size else X[k]
+            scaled, r = block[k - a], root[k]
+            for j in range(d):
+                scaled[j] = r * x[j]
+            scaled[d:] = 0.0
+            if intercept:
+                scaled[d] = r
+            for q in range(residual.shape[1]):
+                g, into = residual[k, q], pulled[q]
+                for j in range(d):
+                    into[j] += g * x[j]
+        sizes[1, 0] = b - a
+        # in Fortran's eyes: total += block block', the triangle that is the upper one here
+        dsyrk(
+            _LOWER.ctypes,
+            _AS_IT_IS.ctypes,
+            sizes[0].ctypes,
+            sizes[1].ctypes,
+            _ONCE.ctypes,
+            block.ctypes,
+            sizes[0].ctypes,
+            _ONCE.ctypes,
+            total.ctypes,
+            sizes[0].ctypes,
+        )
+    for i in range(width):
+        for j in range(i):
+            total[i, j] = total[j, i]
+
+
+def weighted_gram(
+    X: Array,
+    rows: Array | None,
     root: Array,
     residual: Array,
     intercept: bool,
@@ -41,14 +92,12 @@ def weighted_gram(
 ) -> tuple[Array, Array]:
     """Return the Gram matrix of rows times ``root``, and their product with ``residual``.
 
-    It also makes room for both: another thread would wait for the lock to do so.
-
     Parameters
     ----------
     X : ndarray of shape (N, d)
         C-contiguous, in single or double precision; sums are in double.
-    rows : ndarray of int
-        Which rows; ``ALL`` is all of them.
+    rows : ndarray of int or None
+        Which rows; None is all of them.
     root : ndarray of shape (n,)
         What each of the n rows is multiplied by.
     residual : ndarray of shape (n, Q)
@@ -67,41 +116,10 @@ def weighted_gram(
     pulled : ndarray of shape (Q, d)
     """
     d = X.shape[1]
-    width = -(-(d + int(intercept)) // _DOUBLES) * _DOUBLES
+    width = -(-(d + intercept) // _DOUBLES) * _DOUBLES
     block = np.empty((min(block_rows, max(1, stop - start)), width))
     total, pulled = np.zeros((width, width)), np.zeros((residual.shape[1], d))
-    letters = np.array([ord("L"), ord("N")], dtype=np.uint8)
-    sizes = np.array([width, 0], dtype=np.int32)
-    one = np.ones(1)
-    for a in range(start, stop, block.shape[0]):
-        b = min(stop, a + block.shape[0])
-        for k in range(a, b):
-            x = X[rows[k]] if rows.size else X[k]
-            scaled, r = block[k - a], root[k]
-            for j in range(d):
-                scaled[j] = r * x[j]
-            scaled[d:] = 0.0
-            if intercept:
-                scaled[d] = r
-            for q in range(residual.shape[1]):
-                g, into = residual[k, q], pulled[q]
-                for j in range(d):
-                    into[j] += g * x[j]
-        sizes[1] = b - a
-        # in Fortran's eyes: total += block block', the triangle that is the upper one here
-        dsyrk(
-            letters[:1].ctypes,
-            letters[1:].ctypes,
-            sizes[:1].ctypes,
-            sizes[1:].ctypes,
-            one.ctypes,
-            block.ctypes,
-            sizes[:1].ctypes,
-            one.ctypes,
-            total.ctypes,
-            sizes[:1].ctypes,
-        )
-    for i in range(width):
-        for j in range(i):
-            total[i, j] = total[j, i]
+    sizes = np.array([[width], [0]], dtype=np.int32)
+    chosen = _ALL if rows is None else rows
+    _sum(X, chosen, root, residual, intercept, block, sizes, total, pulled, start, stop)
     return total, pulled

@@ -20,98 +20,50 @@ Array = Any
 _ANY_ORDER = {"contract", "reassoc"}
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _targets(known: Array, goals: Array, work: Array, k: Array, start: int, stop: int) -> None:
-    p, q, alpha, beta, A, B, S, r_xi, r_p, r_q = known
-    first, second, rho = work
-    for i in range(start, stop):
-        x1 = goals[0, i] / p[i] - alpha[i] - A[i] * r_p[i]
-        x2 = goals[1, i] / q[i] - beta[i] - B[i] * r_q[i]
-        both = x1 + x2 - r_xi[i]
-        first[i], second[i], rho[i] = x1, x2, both
-        k[i] = x1 - A[i] * both / S[i]
-
-
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_ANY_ORDER)
-def _pulled(X: Array, sign: Array, k: Array, total: Array, start: int, stop: int) -> None:
-    d = X.shape[1]
-    for i in range(start, stop):
-        x, pull = X[i], sign[i] * k[i]
-        for j in range(d):
-            total[j] += pull * x[j]
-        total[d] += pull
-
-
-@njit(cache=True, nogil=True)
 def pull(
-    X: Array,
-    sign: Array,
-    known: Array,
-    goals: Array,
-    work: Array,
-    k: Array,
-    total: Array,
-    start: int,
-    stop: int,
+    X: Array, sign: Array, known: Array, goals: Array, work: Array, total: Array, a: int, b: int
 ) -> None:
     """Set ``work`` (3, n) for ``push``, and add the pull on the coefficients to ``total`` (p,).
 
     ``goals`` (2, n) are the products alpha p and beta q that are aimed at.
     """
-    _targets(known, goals, work, k, start, stop)
-    _pulled(X, sign, k, total, start, stop)
+    for i in range(a, b):
+        x1 = goals[0, i] / known[0, i] - known[2, i] - known[4, i] * known[8, i]
+        x2 = goals[1, i] / known[1, i] - known[3, i] - known[5, i] * known[9, i]
+        work[0, i], work[1, i], work[2, i] = x1, x2, x1 + x2 - known[7, i]
+    d = X.shape[1]
+    for i in range(a, b):
+        k = sign[i] * (work[0, i] - known[4, i] * work[2, i] / known[6, i])
+        for j in range(d):
+            total[j] += k * X[i, j]
+        total[d] += k
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_ANY_ORDER)
-def _scored(X: Array, change: Array, scores: Array, start: int, stop: int) -> None:
-    d = X.shape[1]
-    for i in range(start, stop):
-        x, total = X[i], 0.0
-        for j in range(d):
-            total += x[j] * change[j]
-        scores[i] = total + change[d]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _moved(sign: Array, known: Array, work: Array, out: Array, start: int, stop: int) -> None:
-    _, _, _, _, A, B, S, _, r_p, r_q = known
-    first, second, rho = work
-    scores, xi, dp, dq, dalpha, dbeta = out
-    for i in range(start, stop):
-        du = sign[i] * scores[i]
-        up = (rho[i] + A[i] * du) / S[i]
-        rise = up - du
-        xi[i], dp[i], dq[i] = up, rise + r_p[i], up + r_q[i]
-        dalpha[i], dbeta[i] = first[i] - A[i] * rise, second[i] - B[i] * up
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _steepest(known: Array, out: Array, start: int, stop: int) -> float:
-    worst = 1.0
-    for j in range(4):
-        value, change = known[j], out[j + 2]
-        for i in range(start, stop):
-            # no division where there is no need of one; what is not a number is the worst of all
-            if not -change[i] <= worst * value[i]:
-                worst = -change[i] / value[i]
-    return worst
-
-
-@njit(cache=True, nogil=True)
 def push(
-    X: Array,
-    sign: Array,
-    known: Array,
-    work: Array,
-    change: Array,
-    out: Array,
-    start: int,
-    stop: int,
+    X: Array, sign: Array, known: Array, work: Array, change: Array, out: Array, a: int, b: int
 ) -> float:
     """Set ``out`` (6, n): changes of scores, xi, p, q, alpha and beta by one of the coefficients.
 
     Returns how many times too long the step is for p, q, alpha or beta to stay positive, or 1.
     """
-    _scored(X, change, out[0], start, stop)
-    _moved(sign, known, work, out, start, stop)
-    return _steepest(known, out, start, stop)
+    d = X.shape[1]
+    for i in range(a, b):
+        score = 0.0
+        for j in range(d):
+            score += X[i, j] * change[j]
+        out[0, i] = score + change[d]
+    for i in range(a, b):
+        du = sign[i] * out[0, i]
+        up = (work[2, i] + known[4, i] * du) / known[6, i]
+        out[1, i], out[2, i], out[3, i] = up, up - du + known[8, i], up + known[9, i]
+        out[4, i] = work[0, i] - known[4, i] * (up - du)
+        out[5, i] = work[1, i] - known[5, i] * up
+    worst = 1.0
+    for j in range(4):
+        for i in range(a, b):
+            # no division where there is no need of one; what is not a number is the worst of all
+            if not -out[j + 2, i] <= worst * known[j, i]:
+                worst = -out[j + 2, i] / known[j, i]
+    return worst

@@ -188,11 +188,11 @@ class _LoopedNewton(_Newton):
         from grayzone.numerics.jit_interior import pull, push  # compiles, so only when needed
 
         at, n, d = self.at, c1.size, self.problem.design.n_features
-        goals, work, k, out = np.stack([c1, c2]), np.empty((3, n)), np.empty(n), np.empty((6, n))
+        goals, work, out = np.stack([c1, c2]), np.empty((3, n)), np.empty((6, n))
 
         def pulled(start: int, stop: int) -> Array:
             total = np.zeros(d + 1)
-            pull(*self._rows, self._known, goals, work, k, total, start, stop)
+            pull(*self._rows, self._known, goals, work, total, start, stop)
             return total
 
         r = self.r_z.ravel() + sum(self._split(n, pulled))[: self._p]

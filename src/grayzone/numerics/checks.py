@@ -19,14 +19,13 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pitfalls import Pitfall
+from grayzone.numerics.threads import square_sum
 
 Array = Any  # an array of any library that follows the array API standard
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.floating[Any]]  # predictions: single or double precision
 # Values of X, and weights and inverse penalties, up to which weighted sums of squares are doubles.
 LARGEST, HEAVIEST = 1e100, 1e50
-# Values from which their squares are worth several threads, and up to which BLAS takes one.
-_MANY_VALUES, _UNTHREADED = 2**20, 8192
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -201,12 +200,8 @@ def check_values(X: Array, place: str = "") -> None:
     if values.dtype == xp.float32 or 0 in values.shape:  # which has none that large
         return
     if isinstance(values, np.ndarray) and (values.flags.c_contiguous or values.flags.f_contiguous):
-        flat = values.ravel(order="K")
-        # one reading; threads that BLAS wakes for little would be in the way of what comes next
-        step = flat.size if flat.size > _MANY_VALUES else _UNTHREADED
-        parts = (flat[start : start + step] for start in range(0, flat.size, step))
         with np.errstate(over="ignore"):
-            if sum(float(np.dot(part, part)) for part in parts) <= LARGEST**2:
+            if square_sum(values) <= LARGEST**2:
                 return
     largest = max(float(xp.max(values)), -float(xp.min(values)))
     if largest > LARGEST:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 from grayzone.numerics.backend import is_elsewhere, moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.threads import square_sum
 from grayzone.sources.dask import dask_source, is_dask_array, is_of_dask
 from grayzone.sources.labelled import Labelled, label
 from grayzone.sources.source import HeldSource, Source
@@ -191,7 +192,7 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) 
         y = as_numpy(y) if is_elsewhere(y) else y
         # by a sum that may overflow scikit-learn looks for infinities
         with np.errstate(over="ignore", invalid="ignore"):
-            if _are_many(X) and isfinite(float(np.dot(X.ravel(order="K"), X.ravel(order="K")))):
+            if _are_many(X) and isfinite(square_sum(X)):
                 options = {**options, "ensure_all_finite": False}
             return validate_data(estimator, X, y, **options)
     xp = array_namespace(X)
@@ -206,7 +207,7 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) 
 
 
 def _are_many(X: Any) -> bool:
-    """Whether values are so many, and lie so, that BLAS sees sooner than others if one is none."""
+    """Whether values are so many, and lie so, that their squares tell sooner if one is none."""
     if not (type(X) is np.ndarray and X.dtype == np.float64 and X.size > _MANY_VALUES):
         return False
     return X.flags.c_contiguous or X.flags.f_contiguous

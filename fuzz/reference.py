@@ -19,11 +19,15 @@ _MOST_STEPS = 20_000  # of libsvm, which knows no end on hostile data
 
 
 class Criterion(NamedTuple):
-    """What is minimised: codes (n,) and weights (n,) of rows, caps (K,) of classes, and C."""
+    """What is minimised: codes (n,) and weights (n,) of rows, caps (K,) of classes, and C.
+
+    ``least`` (K,) are the losses at the caps, which have digits where a cap has none beside one.
+    """
 
     codes: Array
     weight: Array
     caps: Array
+    least: Array
     C: float
 
     def loss(self, scores: Array) -> float:
@@ -32,7 +36,7 @@ class Criterion(NamedTuple):
             scores = np.column_stack([np.zeros_like(scores), scores])
         # relative to the own score, or what is left of a sure one is lost in rounding
         own = scores[np.arange(len(self.codes)), self.codes]
-        surprise = logsumexp(scores - own[:, None], axis=1).clip(-np.log(self.caps)[self.codes])
+        surprise = logsumexp(scores - own[:, None], axis=1).clip(self.least[self.codes])
         return float(np.sum(np.where(self.weight > 0.0, self.weight * surprise, 0.0)))
 
     def objective(self, scores: Array, square: float) -> float:
@@ -59,12 +63,13 @@ def criterion_of(model: Any, classes: Array, y: Array, weight: Array | None) -> 
     w = np.ones(len(codes)) if weight is None else weight.astype(np.float64)
     if len(classes) == 2:
         p_min, p_max = (float(p) for p in model.zone_)
-        caps = np.array([1.0 - p_min, p_max])
+        caps, least = np.array([1.0 - p_min, p_max]), -np.array([np.log1p(-p_min), np.log(p_max)])
     else:
         caps = np.asarray(model.zone_, dtype=np.float64)
+        least = -np.log(caps)
     each = _class_weights(model.class_weight, classes, codes, w)
     C = float(getattr(model, "C_", getattr(model, "C", 1.0)))
-    return Criterion(codes, w * each[codes], caps, C)
+    return Criterion(codes, w * each[codes], caps, least, C)
 
 
 def _class_weights(given: Any, classes: Array, codes: Array, weight: Array) -> Array:
@@ -112,7 +117,7 @@ def is_definite(K: Array) -> bool:
 
 def support_vector_start(criterion: Criterion, K: Array, fit_intercept: bool) -> float:
     """Return the criterion at the dual coefficients of ``SVC``, one machine a class beyond two."""
-    codes, weight, caps, C = criterion
+    codes, weight, caps, _, C = criterion
     positives = [1] if len(caps) == 2 else range(len(caps))
     scores, square, rounding = [], 0.0, 0.0
     for k in positives:

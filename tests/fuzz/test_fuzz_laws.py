@@ -422,6 +422,20 @@ def test_the_criterion_is_that_of_the_fit(classes, parameters):
     assert criterion.constant(True) <= criterion.constant(False)
 
 
+@pytest.mark.parametrize("heavy", [0, 1])
+@pytest.mark.parametrize("costs", [None, {0: 1, 1: 5}])
+def test_the_criterion_knows_of_caps_that_are_one_but_for_rounding(heavy, costs):
+    y = np.array([0, 0, 1, 1])
+    weight = np.where(y == heavy, 1e21, 1.0)
+    model = TruncatedLogisticRegression(zone=40.0, costs=costs, tails="as-fitted")
+    with pytest.warns(UserWarning, match="constant"):
+        model.fit(np.zeros((4, 1)), y, weight)
+    criterion = criterion_of(model, np.unique(y), y, weight)
+    scores = model.decision_function(np.zeros((4, 1)))
+    assert criterion.loss(scores) == pytest.approx(model.objective_, rel=1e-9)
+    assert criterion.constant(True) >= (1.0 - 1e-9) * model.objective_
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_optimum_is_no_worse_than_support_vector_machines(kernel, classes):

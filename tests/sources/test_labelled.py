@@ -116,6 +116,8 @@ def test_held_rows_remember_and_streamed_rows_do_not():
         np.array([-128, 0, 127], dtype=np.int8),
         np.array([-3, 2, 900]),
         np.array([0, 10**12]),
+        np.array([-32768, 32767], dtype=np.int16),
+        np.array([-100, -99, 27], dtype=np.int8),
         np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max]),
         np.array([1, 2], dtype=np.uint64),
         np.array([False, True]),
@@ -147,3 +149,13 @@ def test_one_bad_value_among_many_is_refused_as_among_few(value, order, monkeypa
         TruncatedLogisticRegression().fit(bad, Y == "a")
     assert str(told.value) == str(also.value)
     TruncatedLogisticRegression().fit(X, Y == "a")
+
+
+def test_a_block_of_one_label_knows_nothing_of_those_that_are_far_away():
+    y = np.array([0] * 30 + [10**15] * 30)
+    blocks = [slice(0, 25), slice(25, 60)]
+    rows = label(from_batches(lambda: ((X[p], y[p]) for p in blocks)))
+    np.testing.assert_array_equal(rows.classes, [0, 10**15])
+    np.testing.assert_array_equal(rows.counts, [30, 30])
+    found = rows.reduce(lambda part: {"ones": float(np.sum(part.codes))})
+    assert found["ones"] == 30.0

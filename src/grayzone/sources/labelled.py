@@ -338,28 +338,27 @@ _CLOSE = 1000  # whole numbers that are counted rather than sorted
 
 def _classes(y: Array) -> Array:
     """Values that labels of NumPy's have, in order."""
-    least = _least_of_few(y)
-    if least is None:
+    if not _are_close(y):
         return np.unique(y)
+    least = y.min()
     return (least + np.flatnonzero(np.bincount(y - least))).astype(y.dtype)
 
 
-def _least_of_few(y: Array) -> int | None:
-    """Return the least of whole numbers that are close to each other: these are soon counted."""
-    if y.dtype.kind != "i" or y.dtype.itemsize == 1 or not y.size:  # whose differences overflow
-        return None
-    least = int(y.min())
-    return least if int(y.max()) - least < _CLOSE else None
+def _are_close(labels: Array) -> bool:
+    """Whether labels are whole numbers so close to each other that they are soon counted."""
+    if labels.dtype.kind != "i" or not labels.size:
+        return False
+    return int(labels.max()) - int(labels.min()) < min(_CLOSE, np.iinfo(labels.dtype).max)
 
 
 def _places(y: Array, classes: Array) -> Array:
     """Places of labels of NumPy's among the classes."""
-    least = _least_of_few(y)
-    if least is None:
+    known = y.dtype == classes.dtype and _are_close(classes)  # others may be in other blocks
+    if not (known and y.size and classes[0] <= y.min() and y.max() <= classes[-1]):
         # an inverse of unique would sort all rows
         return np.searchsorted(classes, y)
-    places = np.searchsorted(classes, np.arange(least, int(classes[-1]) + 1))
-    return places[y - least]
+    least = classes[0]
+    return np.searchsorted(classes, least + np.arange(int(classes[-1] - least) + 1))[y - least]
 
 
 def _codes(y: Array, classes: Array, like: Array) -> Array:

@@ -452,6 +452,21 @@ def class_probabilities(X: np.ndarray, centres: np.ndarray) -> np.ndarray:
     return softmax(_log_densities(X, centres, n_classes=len(CLASS_MEANS)), axis=1)
 
 
+def a9a() -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Load 48,842 adults, 14 of 123 indicators each.
+
+    Returns
+    -------
+    X : csr_matrix of shape (48842, 123)
+        Zeros and ones.
+    y : ndarray of shape (48842,)
+        1: earns more than 50,000 dollars, 0: less.
+    """
+    found = dataset("a9a")
+    y = found.target
+    return sparse.csr_matrix(found.data, dtype=np.float64), (y == y.max()).astype(np.int64)
+
+
 def texts(
     n_rows: int = 47_000, n_words: int = 100_000, seed: int = 0
 ) -> tuple[sparse.csr_matrix, np.ndarray]:

@@ -236,9 +236,7 @@ def load(name: str, quick: bool) -> tuple[Any, np.ndarray]:
         return data.texts(3_000, 10_000) if quick else data.texts()
     if name == "covertype":
         return data.covtype_binary(5_000 if quick else 50_000)
-    found = data.dataset("a9a")
-    X, y = sparse.csr_matrix(found.data, dtype=np.float64), found.target
-    y = (y == y.max()).astype(np.int64)
+    X, y = data.a9a()
     some = stratified_rows(y, 5_000) if quick else slice(None)
     return X[some], y[some]
 

@@ -22,12 +22,10 @@ binding.add_symbol(
 )
 dsyrk: Any = types.ExternalFunction("grayzone_dsyrk", types.void(*[types.voidptr] * 10))
 
-# Constants: what an array is made of in compiled code takes longer to compile than all the rest.
+# Constants: an array that is made in compiled code takes longer to compile than all the rest.
 _LOWER, _AS_IT_IS = (np.array([ord(letter)], dtype=np.uint8) for letter in "LN")
 _ONCE = np.ones(1)
 _DOUBLES = 8  # in a line of the cache: rows of the buffer begin with one
-
-
 _ALL = np.empty(0, dtype=np.intp)
 
 

@@ -18,6 +18,7 @@ from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin, SoftmaxMargin
 from grayzone.solvers import Problem, Quadratic, interior_point
+from grayzone.solvers.truncated.interior_point import _is_looped
 
 pytest.importorskip("cvxpy")
 
@@ -262,8 +263,10 @@ def test_the_limit_of_iterations_is_told():
 def test_compiled_directions_lead_where_those_of_numpy_do(name, threads, monkeypatch):
     case, steps = BINARY[name], []
     _, plain, _ = solved(case, np)
+    assert not _is_looped(as_problem(case, np))
     monkeypatch.setattr("grayzone.numerics.designs.DenseDesign.is_loaded", True)
     monkeypatch.setattr("grayzone.solvers.truncated.interior_point._WORTH_A_THREAD", 1)
+    assert _is_looped(as_problem(case, np))
     with threadpool_limits(threads, user_api="blas"):
         _, looped, inner = solved(case, np, progress=steps.append)
     assert inner.converged

@@ -4,12 +4,14 @@ Each function runs compiled and as the Python it was compiled from.
 """
 
 from dataclasses import dataclass
+from types import FunctionType
 
 import numpy as np
 import pytest
 from every import every
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 from oracle import BinaryProblem, dual_value, solve_binary, zone_floor
 from scipy.special import expit, logit
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
@@ -21,9 +23,16 @@ from grayzone.solvers.kernel.cache import at_a_time
 ALMOST_ONE = _jit.ALMOST_ONE
 
 
-def kinds(function):
-    """Run a test with the compiled function and with the Python it comes from."""
+def kinds(function, loop=None):
+    """Run a test with the compiled function and with the Python it comes from.
+
+    Of a function that calls a compiled ``loop``, the latter calls the loop's Python.
+    """
     source = getattr(function, "py_func", function)
+    if loop is not None:
+        source = FunctionType(
+            function.__code__, {**function.__globals__, loop.__name__: loop.py_func}
+        )
     return pytest.mark.parametrize("run", [function, source], ids=["compiled", "Python"])
 
 
@@ -254,7 +263,12 @@ def test_extremes(n, seed, run):
     assert bottom == pull[low].min(initial=1e300)
 
 
-@kinds(_jit._largest)
+@njit
+def compiled_largest(values):
+    return _jit._largest(values)
+
+
+@kinds(compiled_largest)
 @every("n", [1, 3, 4, 5, 64, 513])
 @every("seed", range(3))
 def test_largest_is_the_first_of_its_value(n, seed, run):
@@ -272,7 +286,7 @@ def test_slope_by_the_intercept_is_that_of_the_losses(floor, run):
     assert run(50.0 * values, y, w, loss.floor, 0.3) == pytest.approx(expected, rel=1e-12)
 
 
-@kinds(_jit.violators)
+@kinds(_jit.violators, _jit._violators)
 @pytest.mark.parametrize(("n", "half"), [(10, 3), (300, 40), (2000, 256), (2000, 1), (30, 500)])
 @every("seed", range(3))
 def test_violators(n, half, seed, run):
@@ -320,7 +334,7 @@ def test_violators_of_equal_pulls():
 # -------------------------------------------------------------------------------- rows of a cache
 
 
-@kinds(_jit.add_rows)
+@kinds(_jit.add_rows, _jit._add_rows)
 @every("m", [0, 1, 3, 4, 5, 30])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_add_rows(m, dtype, run):

@@ -11,7 +11,8 @@ from math import exp, log, log1p
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from grayzone.numerics.compiled import loop, part
 
 Array = Any
 
@@ -21,26 +22,26 @@ _TRACE = 0.03  # share of the accuracy asked for that a difference between equal
 _NEVER = 1e300
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _threshold(a: float, s: float, floor: float) -> float:
     """Margin at which a is a slope: the derivative of the conjugate, F or logit(a)."""
     return floor if a <= s else log(a / (1.0 - a))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _bend(a: float, s: float, w: float) -> float:
     """Second derivative of w h*(b / w) in b = w a."""
     return 0.0 if a <= s else 1.0 / (w * a * (1.0 - a))
 
 
-@njit(cache=True, nogil=True)
+@part()
 def _can_move(a: float, y: float, least: float) -> tuple[bool, bool]:
     """Whether b y can go up, and whether it can go down; ``least`` < 0 is a row without bounds."""
     rises, falls = a < ALMOST_ONE or least < 0.0, a > least
     return (rises, falls) if y > 0 else (falls, rises)
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@part(fastmath=True, error_model="numpy")
 def _move(
     pull: Array, Ki: Array, Kj: Array, c: float, up: Array, low: Array, high: Array, deep: Array
 ) -> None:
@@ -52,7 +53,7 @@ def _move(
         deep[k] = -(g + low[k])
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@part(fastmath=True, error_model="numpy")
 def _promise(
     pull: Array,
     Ki: Array,
@@ -64,14 +65,14 @@ def _promise(
     trace: float,
     gain: Array,
 ) -> None:
-    """Set the decrease that each row promises as a partner, to second order."""
+    """Set the decrease that each row promises as a partner, to second order, beyond a trace."""
     for k in range(pull.shape[0]):
         d = top - pull[k] - low[k]
         d = d if d > trace else 0.0
         gain[k] = d * d / (fixed + base[k] - twice * Ki[k])
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@part(fastmath=True, error_model="numpy")
 def _largest(values: Array) -> tuple[int, float]:
     """Place and value of the first of the largest.
 
@@ -92,47 +93,7 @@ def _largest(values: Array) -> tuple[int, float]:
     return place, largest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _first_of_pair(
-    pull: Array,
-    K: Array,
-    i: int,
-    j: int,
-    c: float,
-    up: Array,
-    low: Array,
-    high: Array,
-    deep: Array,
-) -> tuple[int, float, float]:
-    """Add what the last pair changed; give the row that asks for most, its pull and the least."""
-    _move(pull, K[i], K[j], c, up, low, high, deep)
-    first, top = _largest(high)
-    return first, top, -_largest(deep)[1]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _second_of_pair(
-    pull: Array,
-    K: Array,
-    i: int,
-    base: Array,
-    low: Array,
-    top: float,
-    C: float,
-    trace: float,
-    gain: Array,
-) -> int:
-    """Return the partner of row i that promises the largest decrease; i itself if it is alone.
-
-    Rows that are as good as equal have no curvature between them, so that a difference of rounding
-    would promise more than any other partner: one of no more than ``trace`` promises nothing.
-    """
-    _promise(pull, K[i], base, low, top, base[i], 2.0 * C, trace, gain)
-    gain[i] = -_NEVER
-    return _largest(gain)[0]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _room(a: float, direction: float, w: float, s: float, least: float) -> float:
     """How far b = w a can go up or down; a loss without a floor has no multiplier 0."""
     if direction > 0:
@@ -140,7 +101,7 @@ def _room(a: float, direction: float, w: float, s: float, least: float) -> float
     return w * (a - least) * (1.0 if s > 0.0 else 0.999)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _pair_step(
     i: int,
     j: int,
@@ -177,7 +138,7 @@ def _pair_step(
     return t
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _bounded(after: float, s: float, least: float, at_end: bool) -> float:
     """Multiplier within its bounds, exactly on the lower one where the step went all the way."""
     if least < 0.0:
@@ -188,7 +149,7 @@ def _bounded(after: float, s: float, least: float, at_end: bool) -> float:
     return 0.0 if at_end and after < 1e-15 else after
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _set_gates(
     k: int,
     K: Array,
@@ -209,7 +170,7 @@ def _set_gates(
     low[k] = 0.0 if falls else _NEVER
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def descend_pairs(
     K: Array,
     y: Array,
@@ -235,13 +196,20 @@ def descend_pairs(
     high, deep, gain = np.empty(n), np.empty(n), np.empty(n)
     for k in range(n):
         _set_gates(k, K, y, w, s, least, a, C, base, up, low)
-    i, j, t, flattest = 0, 0, 0.0, 0.0
+    t, flattest = 0.0, 0.0
+    i = j = n - 1  # nothing has moved; a plain 0 would be a type of its own, compiled for as well
     for iteration in range(max_iter):
-        i, top, bottom = _first_of_pair(pull, K, i, j, C * t, up, low, high, deep)
+        _move(pull, K[i], K[j], C * t, up, low, high, deep)
+        i, top = _largest(high)
+        bottom = -_largest(deep)[1]
         if top - bottom <= eps:
             return iteration, flattest
-        j = _second_of_pair(pull, K, i, base, low, top, C, _TRACE * eps, gain)
-        if j == i:
+        # rows that are as good as equal have no curvature between them, so that a difference of
+        # rounding would promise more than any other partner
+        _promise(pull, K[i], base, low, top, base[i], 2.0 * C, _TRACE * eps, gain)
+        gain[i] = -_NEVER
+        j, _ = _largest(gain)
+        if j == i:  # it is alone
             return iteration, flattest
         eta = C * (K[i, i] + K[j, j] - 2.0 * K[i, j])
         flattest = min(flattest, eta)
@@ -257,15 +225,16 @@ def descend_pairs(
     return max_iter, flattest
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def add_rows(total: Array, rows: Array, slots: Array, coef: Array, start: int, stop: int) -> None:
-    """total[k] += sum of coef[r] rows[slots[r], k] for the columns start to stop."""
+@loop(fastmath=True)
+def _add_rows(
+    total: Array, rows: Array, slots: Array, coef: Array, chunk: Array, start: int, stop: int
+) -> None:
     m = slots.shape[0]
-    chunk = np.empty(1024, dtype=rows.dtype)
-    for a in range(start, stop, 1024):
-        size = min(1024, stop - a)
-        chunk[:size] = 0.0
-        whole = m - m % 4
+    whole = m - m % 4
+    for a in range(start, stop, chunk.shape[0]):
+        size = min(chunk.shape[0], stop - a)
+        for k in range(size):
+            chunk[k] = 0.0
         for r in range(0, whole, 4):
             c0, c1, c2, c3 = coef[r], coef[r + 1], coef[r + 2], coef[r + 3]
             k0 = rows[slots[r], a : a + size]
@@ -283,7 +252,13 @@ def add_rows(total: Array, rows: Array, slots: Array, coef: Array, start: int, s
             total[a + k] += chunk[k]
 
 
-@njit(cache=True, nogil=True)
+def add_rows(total: Array, rows: Array, slots: Array, coef: Array, start: int, stop: int) -> None:
+    """total[k] += sum of coef[r] rows[slots[r], k] for the columns start to stop."""
+    # arrays are made here: compiling how to takes longer than many a loop
+    _add_rows(total, rows, slots, coef, np.empty(1024, dtype=rows.dtype), start, stop)
+
+
+@loop()
 def gather(out: Array, rows: Array, slots: Array, columns: Array, start: int, stop: int) -> None:
     """out[r] = rows[slots[r], columns] for the rows start to stop of out."""
     for r in range(start, stop):
@@ -292,7 +267,7 @@ def gather(out: Array, rows: Array, slots: Array, columns: Array, start: int, st
             out[r, k] = row[columns[k]]
 
 
-@njit(cache=True, nogil=True)
+@loop()
 def compact(buffer: Array, rows: Array, width: int, columns: Array, first: int, stop: int) -> None:
     """Move these columns of these rows of a matrix of that width to the front of its buffer.
 
@@ -306,7 +281,7 @@ def compact(buffer: Array, rows: Array, width: int, columns: Array, first: int, 
             buffer[r * m + k] = buffer[start + columns[k]]
 
 
-@njit(cache=True, nogil=True)
+@loop()
 def extremes(pull: Array, a: Array, y: Array) -> tuple[float, float]:
     """Largest pull of rows that can rise, smallest of rows that can fall."""
     top, bottom = -_NEVER, _NEVER
@@ -319,7 +294,7 @@ def extremes(pull: Array, a: Array, y: Array) -> tuple[float, float]:
     return top, bottom
 
 
-@njit(cache=True, nogil=True)
+@loop()
 def intercept_slope(values: Array, y: Array, w: Array, floor: Array, b: float) -> float:
     """Derivative of all truncated losses by the intercept b; saturated rows cost nothing."""
     total = 0.0
@@ -334,50 +309,65 @@ def intercept_slope(values: Array, y: Array, w: Array, floor: Array, b: float) -
 _BINS = 1024
 
 
-@njit(cache=True, nogil=True)
+@loop()
+def _violators(
+    pull: Array,
+    a: Array,
+    y: Array,
+    top: float,
+    bottom: float,
+    half: int,
+    place: Array,
+    counts: Array,
+    room: Array,
+    chosen: Array,
+) -> int:
+    n, bins = y.shape[0], counts.shape[1]
+    scale = bins / (top - bottom)
+    for k in range(n):
+        up, low = _can_move(a[k], y[k], 0.0)
+        place[0, k] = place[1, k] = -1
+        if up and pull[k] > bottom:
+            place[0, k] = min(bins - 1, int(scale * (pull[k] - bottom)))
+            counts[0, place[0, k]] += 1
+        if low and pull[k] < top:
+            place[1, k] = min(bins - 1, int(scale * (top - pull[k])))
+            counts[1, place[1, k]] += 1
+    for side in range(2):
+        left, b = half, bins - 1
+        while b > 0 and counts[side, b] <= left:
+            left -= counts[side, b]
+            b -= 1
+        room[side, 0], room[side, 1] = b, left
+    m = 0
+    for k in range(n):
+        take = False
+        for side in range(2):
+            if place[side, k] > room[side, 0]:
+                take = True
+            elif place[side, k] == room[side, 0] and room[side, 1] > 0:
+                room[side, 1] -= 1
+                take = True
+        if take and m < chosen.shape[0]:
+            chosen[m] = k
+            m += 1
+    return m
+
+
 def violators(pull: Array, a: Array, y: Array, top: float, bottom: float, half: int) -> Array:
     """Rows furthest from the optimum: about ``half`` that should rise, as many that should fall.
 
     By histogram, so that one pass finds the limits and another the rows.
     """
     n = y.shape[0]
-    scale = _BINS / (top - bottom)
-    counts = np.zeros((2, _BINS), dtype=np.int64)
-    place = np.empty((2, n), dtype=np.int16)
-    for k in range(n):
-        up, low = _can_move(a[k], y[k], 0.0)
-        place[0, k] = place[1, k] = -1
-        if up and pull[k] > bottom:
-            place[0, k] = min(_BINS - 1, int(scale * (pull[k] - bottom)))
-            counts[0, place[0, k]] += 1
-        if low and pull[k] < top:
-            place[1, k] = min(_BINS - 1, int(scale * (top - pull[k])))
-            counts[1, place[1, k]] += 1
-    limit = np.empty(2, dtype=np.int64)
-    room = np.empty(2, dtype=np.int64)  # how many of the bin at the limit still fit
-    for side in range(2):
-        left, b = half, _BINS - 1
-        while b > 0 and counts[side, b] <= left:
-            left -= counts[side, b]
-            b -= 1
-        limit[side], room[side] = b, left
+    place, counts = np.empty((2, n), dtype=np.int16), np.zeros((2, _BINS), dtype=np.int64)
+    room = np.empty((2, 2), dtype=np.int64)  # bin at the limit of each side, and how many of it fit
     chosen = np.empty(min(n, 2 * half), dtype=np.int64)
-    m = 0
-    for k in range(n):
-        take = False
-        for side in range(2):
-            if place[side, k] > limit[side]:
-                take = True
-            elif place[side, k] == limit[side] and room[side] > 0:
-                room[side] -= 1
-                take = True
-        if take and m < chosen.shape[0]:
-            chosen[m] = k
-            m += 1
+    m = _violators(pull, a, y, top, bottom, half, place, counts, room, chosen)
     return chosen[:m]
 
 
-@njit(cache=True, nogil=True)
+@loop()
 def walk_trees(
     out: Array,
     X: Array,
@@ -418,7 +408,7 @@ def walk_trees(
                 out[i, columns[t] + k] += leaves[left[node], k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _row_score(indices: Array, values: Array, start: int, stop: int, slopes: Array) -> float:
     """Inner product of a sparse row; four sums, for one would wait for each addition."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -433,7 +423,7 @@ def _row_score(indices: Array, values: Array, start: int, stop: int, slopes: Arr
     return (a + b) + (c + d)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _smooth_multiplier(u: float, old: float, bend: float) -> tuple[float, float, float]:
     """Multiplier a = sigma(z) with z = u - bend (a - old), where the loss is logarithmic.
 
@@ -459,7 +449,7 @@ def _smooth_multiplier(u: float, old: float, bend: float) -> tuple[float, float,
     return share, 0.5 * away * away / max(spread, 1e-12), loss
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def ascend_rows(
     order: Array,
     length: int,
@@ -509,7 +499,7 @@ def ascend_rows(
     return intercept, total, distance
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def add_pairs(
     indptr: Array, indices: Array, values: Array, weights: Array, start: int, stop: int, out: Array
 ) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from grayzone.numerics.compiled import loop, part
 
 Array = Any
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _moved_to(a: float, slope: float, bend: float, l1: float) -> float:
     """Minimiser of slope (x - a) + bend (x - a)^2 / 2 + l1 |x|: a soft threshold.
 
@@ -30,7 +30,7 @@ def _moved_to(a: float, slope: float, bend: float, l1: float) -> float:
     return 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _violation(a: float, slope: float, l1: float) -> float:
     """Distance of 0 from slope + l1 sign(a), or from its interval where a is 0."""
     if a > 0.0:
@@ -40,7 +40,7 @@ def _violation(a: float, slope: float, l1: float) -> float:
     return max(abs(slope) - l1, 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def descend_gram(H: Array, slope: Array, a: Array, l1: Array, tol: float, passes: int) -> float:
     """Minimise slope'd + d'Hd / 2 + sum of l1 |a + d| coordinate by coordinate.
 
@@ -64,7 +64,7 @@ def descend_gram(H: Array, slope: Array, a: Array, l1: Array, tol: float, passes
     return worst
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _column_slope(rows: Array, values: Array, pull: Array, start: int, stop: int) -> float:
     total = 0.0
     for k in range(start, stop):
@@ -72,7 +72,7 @@ def _column_slope(rows: Array, values: Array, pull: Array, start: int, stop: int
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _visit(
     j: int,
     rows: Array,
@@ -100,7 +100,7 @@ def _visit(
     return wrong, wrong * abs(step)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def descend_columns(
     rows: Array,
     values: Array,
@@ -162,7 +162,7 @@ def descend_columns(
     return worst
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def gram_of_rows(starts: Array, columns: Array, values: Array, weight: Array, H: Array) -> None:
     """Add the sum of w x x' over the rows of a CSR matrix to the lower triangle of H.
 

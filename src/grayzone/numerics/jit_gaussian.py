@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import binding
-from numba import njit, types
+from numba import types
 from numba.extending import get_cython_function_address
+
+from grayzone.numerics.compiled import loop, part
 
 Array = Any
 
@@ -37,7 +39,7 @@ _P2, _P1, _P0 = np.float32(4.1665795e-2), np.float32(1.6666665e-1), np.float32(5
 _ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 
 
-@njit(cache=True, nogil=True, fastmath=_IN_ORDER)
+@part(fastmath=_IN_ORDER)
 def exponentials(x: Array, bits: Array, powers: Array) -> None:
     """Set x to exp(min(x, 0)), for which ``bits`` and ``powers`` are one array of as many numbers.
 
@@ -63,7 +65,7 @@ _LN2_64, _REST_64 = 0.6931471803691238, 1.9082149292705877e-10
 _NOTHING_64 = 4e-308  # more than the least power of e
 
 
-@njit(cache=True, nogil=True, fastmath=_IN_ORDER)
+@part(fastmath=_IN_ORDER)
 def exponentials_64(x: Array, powers: Array, bits: Array) -> None:
     """Set x, of finite numbers no larger than 700, to exp(x); work arrays as in the above."""
     for k in range(x.shape[0]):
@@ -91,7 +93,7 @@ def exponentials_64(x: Array, powers: Array, bits: Array) -> None:
         x[k] *= powers[k]
 
 
-@njit(cache=True, nogil=True)
+@loop()
 def _exponentiate(x: Array, powers: Array, bits: Array) -> None:
     for a in range(0, x.shape[0], _COLUMNS):
         b = min(x.shape[0], a + _COLUMNS)
@@ -105,7 +107,7 @@ def exponentiate(block: Array) -> Array:
     return block
 
 
-@njit(cache=True, nogil=True)
+@part()
 def products(left: Array, right: Array, out: Array, width: int) -> None:
     """Set out, whose rows are ``width`` numbers apart, to the products of rows of both factors."""
     sizes = np.empty((4, 1), dtype=np.int32)
@@ -135,24 +137,31 @@ def products(left: Array, right: Array, out: Array, width: int) -> None:
     )
 
 
-@njit(cache=True, nogil=True)
+@loop()
 def _fill(
-    left: Array, right: Array, out: Array, bits: Array, powers: Array, start: int, stop: int
+    left: Array,
+    right: Array,
+    flat: Array,
+    width: int,
+    bits: Array,
+    powers: Array,
+    start: int,
+    stop: int,
 ) -> None:
     for a in range(start, stop, _COLUMNS):
         b = min(stop, a + _COLUMNS)
-        products(left, right[a:b], out[:, a:b], out.shape[1])
-        for r in range(out.shape[0]):
-            exponentials(out[r, a:b], bits[: b - a], powers[: b - a])
+        products(left, right[a:b], flat[a:], width)
+        for r in range(left.shape[0]):
+            exponentials(flat[r * width + a : r * width + b], bits[: b - a], powers[: b - a])
 
 
 def fill(left: Array, right: Array, out: Array, start: int, stop: int) -> None:
-    """Set the columns start to stop of out (q, m) to the kernel values of q and m rows."""
-    bits = np.empty(_COLUMNS, dtype=np.int32)
-    _fill(left, right, out, bits, bits.view(np.float32), start, stop)
+    """Set the columns start to stop of out (q, m), contiguous, to kernel values of q and m rows."""
+    bits, flat = np.empty(_COLUMNS, dtype=np.int32), out.reshape(-1)
+    _fill(left, right, flat, out.shape[1], bits, bits.view(np.float32), start, stop)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@part(fastmath=True)
 def _dot(one: Array, other: Array) -> float:
     total = _ZERO
     for k in range(one.shape[0]):
@@ -160,7 +169,7 @@ def _dot(one: Array, other: Array) -> float:
     return total  # type: ignore[return-value]
 
 
-@njit(cache=True, nogil=True)
+@loop()
 def _subtract(
     values: Array,
     left: Array,
@@ -192,7 +201,7 @@ def subtract(values: Array, left: Array, right: Array, coef: Array, start: int, 
     _subtract(values, left, right, coef, tile, bits, bits.view(np.float32), start, stop)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@part(fastmath={"reassoc", "contract"})
 def _square_distance(one: Array, other: Array) -> float:
     total = 0.0
     for k in range(one.shape[0]):
@@ -201,7 +210,7 @@ def _square_distance(one: Array, other: Array) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@loop()
 def _put_columns(
     X: Array, points: Array, gamma: float, out: Array, powers: Array, bits: Array, a: int, b: int
 ) -> None:

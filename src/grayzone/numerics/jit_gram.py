@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import binding
-from numba import njit, types
+from numba import types
 from numba.extending import get_cython_function_address
+
+from grayzone.numerics.compiled import loop
 
 Array = Any
 
@@ -29,7 +31,7 @@ _DOUBLES = 8  # in a line of the cache: rows of the buffer begin with one
 _ALL = np.empty(0, dtype=np.intp)
 
 
-@njit(cache=True, nogil=True)
+@loop()
 def _sum(
     X: Array,
     rows: Array,

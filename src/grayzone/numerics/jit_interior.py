@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from grayzone.numerics.compiled import loop
 
 Array = Any
 
@@ -20,7 +20,7 @@ Array = Any
 _ANY_ORDER = {"contract", "reassoc"}
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_ANY_ORDER)
+@loop(error_model="numpy", fastmath=_ANY_ORDER)
 def pull(
     X: Array, sign: Array, known: Array, goals: Array, work: Array, total: Array, a: int, b: int
 ) -> None:
@@ -40,7 +40,7 @@ def pull(
         total[d] += k
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_ANY_ORDER)
+@loop(error_model="numpy", fastmath=_ANY_ORDER)
 def push(
     X: Array, sign: Array, known: Array, work: Array, change: Array, out: Array, a: int, b: int
 ) -> float:

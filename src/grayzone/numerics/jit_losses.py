@@ -9,12 +9,12 @@ from __future__ import annotations
 from math import exp, expm1, inf, log, log1p
 from typing import Any
 
-from numba import njit
+from grayzone.numerics.compiled import loop, part
 
 Array = Any
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def slopes(u: Array, floor: Array, first: Array, second: Array, start: int, stop: int) -> None:
     """Set slopes and curvatures of the truncated logistic loss; both are 0 up to the floor."""
     for i in range(start, stop):
@@ -26,7 +26,7 @@ def slopes(u: Array, floor: Array, first: Array, second: Array, start: int, stop
         second[i] = e * share * share if active else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def slope(u: Array, floor: Array, first: Array, start: int, stop: int) -> None:
     """Set slopes alone."""
     for i in range(start, stop):
@@ -36,7 +36,7 @@ def slope(u: Array, floor: Array, first: Array, start: int, stop: int) -> None:
         first[i] = ((1.0 if x >= 0.0 else e) / (1.0 + e)) if active else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def misjudged(
     distance: Array, moved: Array, most: float, least: float, wrong: Array, start: int, stop: int
 ) -> None:
@@ -51,7 +51,7 @@ def misjudged(
         wrong[i] = crosses or (r > 0.0 and abs(moved[i]) > most)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def second_order(
     rows: Array,
     u: Array,
@@ -74,7 +74,7 @@ def second_order(
         residual[k] = -y[i] * (w * (share if x >= 0.0 else e * share)) if active else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def modelled(
     rows: Array,
     pull: Array,
@@ -108,12 +108,12 @@ def modelled(
         a[i] = min(max(there, least), most)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _softplus(u: float) -> float:
     return max(u, 0.0) + log1p(exp(-abs(u)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def value_sum(u: Array, floor: Array, weight: Array, start: int, stop: int) -> float:
     """Sum of weighted truncated logistic losses."""
     total = 0.0
@@ -122,7 +122,7 @@ def value_sum(u: Array, floor: Array, weight: Array, start: int, stop: int) -> f
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _bernoulli_bregman(a: float, d: float, series: float) -> float:
     """KL distance of two Bernoulli laws, a in (0, 1), as in ``losses``."""
     size = abs(d)
@@ -134,7 +134,7 @@ def _bernoulli_bregman(a: float, d: float, series: float) -> float:
     return max(0.0, gone * size + tail)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part(error_model="numpy")
 def _fenchel_young(u: float, floor: float, a: float, series: float) -> float:
     if not 0.0 <= a <= 1.0:
         return inf
@@ -152,7 +152,7 @@ def _fenchel_young(u: float, floor: float, a: float, series: float) -> float:
     return _bernoulli_bregman(s, u - floor, series) + (s - a) * (u - floor)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def fenchel_young_sum(
     u: Array, floor: Array, a: Array, weight: Array, series: float, start: int, stop: int
 ) -> float:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from math import exp, log1p
 from typing import Any
 
-from numba import njit
+from grayzone.numerics.compiled import loop
 
 Array = Any
 
 _CHUNK = 256  # rows that are added up before their sum is: errors of long sums stay small
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def proba(F: Array, out: Array, start: int, stop: int) -> None:
     """Set the probabilities (n, 2) of actions by the log-odds (n, 1) of the second."""
     for i in range(start, stop):
@@ -28,7 +28,7 @@ def proba(F: Array, out: Array, start: int, stop: int) -> None:
         out[i, 1] = likely if f >= 0.0 else other
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def losses(F: Array, q: Array, start: int, stop: int) -> float:
     """Sum the log-losses of rows with target weights q (n, 2)."""
     total = 0.0
@@ -42,14 +42,14 @@ def losses(F: Array, q: Array, start: int, stop: int) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def pull(p: Array, q: Array, out: Array, start: int, stop: int) -> None:
     """Set the gradient (n, 1) of the log-losses in the scores, at probabilities p (n, 2)."""
     for i in range(start, stop):
         out[i, 0] = q[i, 0] * p[i, 1] - q[i, 1] * p[i, 0]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop(error_model="numpy")
 def bend(p: Array, q: Array, out: Array, start: int, stop: int) -> None:
     """Set the Hessian weights (n, 1) of the log-losses."""
     for i in range(start, stop):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from grayzone.numerics.compiled import loop, part
 from grayzone.numerics.jit_gaussian import exponentials_64
 from grayzone.numerics.jit_gram import dsyrk
 
@@ -24,7 +24,7 @@ _ONCE = np.ones(1)
 _REORDERED = {"reassoc", "contract"}  # what is not a number stays so
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@part(fastmath={"contract"})
 def _margins(
     columns: Array, coef: Array, y: Array, start: int, stop: int, u: Array, e: Array
 ) -> None:
@@ -41,7 +41,7 @@ def _margins(
         e[k] = -abs(u[k])
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDERED, error_model="numpy")
+@part(fastmath=_REORDERED, error_model="numpy")
 def _loss(u: Array, e: Array, weight: Array) -> float:
     """Sum of weighted losses log(1 + exp(u)), where e is exp(-|u|).
 
@@ -72,7 +72,7 @@ def _loss(u: Array, e: Array, weight: Array) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@part(fastmath={"contract"}, error_model="numpy")
 def _derivatives(
     u: Array, e: Array, weight: Array, y: Array, omega: Array, residual: Array, root: Array
 ) -> None:
@@ -86,7 +86,7 @@ def _derivatives(
         root[k] = np.sqrt(omega[k])
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDERED)
+@part(fastmath=_REORDERED)
 def _scaled(column: Array, root: Array, residual: Array, into: Array) -> float:
     """Set a column times roots, and return its product with residuals."""
     total = 0.0
@@ -96,7 +96,7 @@ def _scaled(column: Array, root: Array, residual: Array, into: Array) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@part()
 def _add_gram(block: Array, size: int, total: Array) -> None:
     """Add the products of the rows of a block, up to ``size``: the triangle on the upper right."""
     sizes = np.empty((3, 1), dtype=np.int32)
@@ -117,7 +117,7 @@ def _add_gram(block: Array, size: int, total: Array) -> None:
     )
 
 
-@njit(cache=True, nogil=True)
+@loop()
 def _read(
     columns: Array,
     coef: Array,
@@ -198,7 +198,7 @@ def second_order(
     return loss, total, pulled
 
 
-@njit(cache=True, nogil=True)
+@loop()
 def _try(
     columns: Array,
     coefs: Array,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from grayzone.numerics.compiled import loop, part
 from grayzone.numerics.jit_gaussian import (
     AS_IT_IS,
     NOTHING,
@@ -27,7 +27,7 @@ Array = Any
 _POINTS, _VALUES, _AT_A_TIME = 512, 2**16, 1024
 
 
-@njit(cache=True, nogil=True)
+@part()
 def _put_factors(
     columns: Array,
     weights: Array,
@@ -56,7 +56,7 @@ def _put_factors(
         at += 1
 
 
-@njit(cache=True, nogil=True)
+@part()
 def _times(block: Array, tile: Array, size: int, width: int, out: Array) -> None:
     """Set out (s, width) to the product of a block (s, size) with a tile (size, width)."""
     sizes = np.empty((4, 1), dtype=np.int32)
@@ -81,7 +81,7 @@ def _times(block: Array, tile: Array, size: int, width: int, out: Array) -> None
     )
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@part(fastmath={"contract"})
 def _add_squares(
     tile: Array, weights: Array, start: int, size: int, width: int, single: Array, squares: Array
 ) -> None:
@@ -98,7 +98,7 @@ def _add_squares(
             squares[i, j] += sums[j]
 
 
-@njit(cache=True, nogil=True)
+@loop()
 def _sum(
     left: Array,
     right: Array,

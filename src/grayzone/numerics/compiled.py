@@ -1,0 +1,17 @@
+"""How loops are compiled: those that Python calls, and the parts of which they are made.
+
+A loop is kept on disk and releases the interpreter's lock. A part is compiled into the loops that
+call it and is Python's otherwise: what lets Python or C call a compiled function takes up to half
+of the time to compile a short one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from numba import njit
+from numba.extending import register_jitable
+
+loop: Any = partial(njit, cache=True, nogil=True, no_cfunc_wrapper=True)
+part: Any = partial(register_jitable, no_cfunc_wrapper=True)

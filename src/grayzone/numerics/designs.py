@@ -408,10 +408,15 @@ class SparseDesign(Design):
         return full
 
     @cached_property
+    def _compiled(self) -> bool:
+        """Whether compiled loops are worth their loading; those of a whole serve its parts, too."""
+        return bool(self.X.nnz >= MANY_STORED)
+
+    @cached_property
     def _few_pairs(self) -> bool:
         """Whether rows have so few entries that these are better paired one by one."""
         X = self.X
-        if X.nnz < MANY_STORED or not X.has_canonical_format:
+        if not (self._compiled and X.has_canonical_format):
             return False
         lengths = np.diff(X.indptr).astype(np.float64)
         return _PAIR * float(lengths @ lengths) <= self.n_rows * float(self.n_features) ** 2
@@ -480,7 +485,9 @@ class SparseDesign(Design):
             yield block, a, b
 
     def take(self, rows: Array) -> Design:
-        return SparseDesign(sp.csr_array(self.X[rows]), self.fit_intercept)
+        taken = SparseDesign(sp.csr_array(self.X[rows]), self.fit_intercept)
+        taken._compiled = self._compiled
+        return taken
 
     def inner(self, rows: Array, others: Array) -> Array:
         left, right = self.X[rows].astype(np.float64), self.X[others].astype(np.float64)

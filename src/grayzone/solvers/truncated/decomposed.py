@@ -58,6 +58,8 @@ _STEADY = 0.005  # mean change of margins up to which the last Hessian still ser
 _REACH = 0.2  # half-width of the next band, as a share of how far rows near the kink moved
 _CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
 _INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
+_SPARE = 0.5  # share of the gap asked for that a step may leave in rows it has not solved exactly
+_PREDICTED = 0.1  # accuracy of a prediction that may do, as a share of the same
 # Last decrease, in units of the tolerance, that may be the last; by multipliers of the model.
 _WORTH_CERTIFYING, _WORTH_BY_MODEL = 100.0, 2000.0
 _NEARLY_ROUNDING = 0.01  # the same of tiny problems, which one more step takes to rounding
@@ -143,7 +145,11 @@ class Decomposed:
         t, primal = mixed.search()
         scores = state.scores + t * mixed.scores
         u = problem.margins.margin(scores)
-        modelled = mixed.modelled_multipliers(u) if t == 1.0 else None
+        modelled = None
+        if t == 1.0 or mixed.enough:
+            # the better the point, the smaller the gap, whatever point the multipliers are of
+            whole = u if t == 1.0 else problem.margins.margin(state.scores + mixed.scores)
+            modelled = mixed.modelled_multipliers(whole)
         multipliers, raw = problem.loss.slope(u) if modelled is None else modelled, None
         near, pinned = mixed.near, None if memory.delta == inf else np.empty(0, dtype=np.intp)
         if near.size:
@@ -207,6 +213,7 @@ class _Mixed:
         self.width = max(memory.delta, 1e-8)  # of the kinks where they are made smooth
         self.multipliers: Array | None = None
         self.rough = False
+        self.enough = False  # whether what is not solved exactly adds little to the gap
         self._carried: Array | None = None  # the change that ``scores`` belong to
         self._taken: tuple[Array, Problem] | None = None
 
@@ -234,7 +241,7 @@ class _Mixed:
         """Predict the step, let misjudged rows join the near ones, and minimise."""
         if self._pivot():
             return
-        promised = self._predict()
+        promised, spare = self._predict(), _SPARE * tol * self.memory.primal
         tol = _inner_tol(self.memory, tol, promised, exact=self.exact)
         # where the last Hessian still serves, rows hardly move: a look after the step will do
         looked = self.memory.delta < inf and self.memory.hessian is None
@@ -243,7 +250,10 @@ class _Mixed:
             self._join(self._misjudged())
         if self.kinked():
             if looked and self.memory.pinned is None:
-                self._predict_restless(tol)
+                self._predict_restless(max(tol, _PREDICTED * spare))
+                self.enough = self._is_enough(spare)
+                if self.enough:
+                    return
             self._minimise(tol)
         elif self.near.size:
             self._predict_restless(tol)
@@ -251,10 +261,44 @@ class _Mixed:
         self.left = self._misjudged()
         # a few rows are better left to the next step than paid for by another solve
         if self.left.size > _FEW * self.near.size:
+            self.enough = self._near_cost() + self._left_cost() <= spare
+            if self.enough:
+                return
             self._join(self.left)
             (self._minimise if self.kinked() else self._predict_restless)(tol)
             self._propagate()
             self.left = self._misjudged()
+
+    def _is_enough(self, spare: float) -> bool:
+        """Whether a prediction, with kinks rounded off, leaves no more than that of the gap."""
+        cost = self._near_cost()
+        if cost > spare:
+            return False
+        self._propagate()
+        self.left = self._misjudged()
+        return cost + self._left_cost() <= spare
+
+    def _near_cost(self) -> float:
+        """Fenchel-Young losses of the near rows after the step.
+
+        With multipliers of the models, which leave no force on the coefficients, such losses are
+        all of the gap.
+        """
+        if not self.near.size:
+            return 0.0
+        rows = self.rows
+        u = rows.margins.margin(self.state.scores[self.near] + rows.design.scores(self.change))
+        return float(rows.weight @ rows.loss.fenchel_young(u, self.multipliers))
+
+    def _left_cost(self) -> float:
+        """Return the same of the misjudged rows."""
+        if self.parabolas is None:
+            return inf
+        problem, rows = self.problem, self.left
+        u = problem.margins.margin(self.state.scores + self.scores)
+        a = self.parabolas.of_rows(rows).multipliers(problem, u, self.scores[:, 0])
+        loss = problem.loss.take(rows)
+        return float(problem.weight[rows] @ loss.fenchel_young(u[rows], a[rows]))
 
     def _pivot(self) -> bool:
         """Minimise with the losses of few near rows in two pieces; whether that was possible."""
@@ -311,8 +355,9 @@ class _Mixed:
         if self.near.size:
             rows, scores = self.rows, self.state.scores[self.near]
             slope, bend = self._smooth_slopes(rows)
-            w = rows.weight
-            H, g = rows.second_order(scores, w * bend, w * slope, w * slope)
+            w, pull = rows.weight, rows.weight * slope
+            # springs may push, but a margin that is curved itself is convex under a pull alone
+            H, g = rows.second_order(scores, w * bend, np.maximum(pull, 0.0), pull)
             model = Quadratic(model.hessian + H, model.gradient + g)
         z = -factorise(model.hessian)(model.gradient.ravel())
         self.change = z.reshape(self.state.coef.shape)

@@ -41,6 +41,11 @@ class Parabolas(NamedTuple):
         looped(second_order, rows, *columns, found.curvature, found.pull, n_rows=rows.size)
         return found
 
+    def of_rows(self, rows: Array) -> Parabolas:
+        """Return those of some rows; rows that have none are left out."""
+        place = np.flatnonzero(np.isin(self.rows, rows, assume_unique=True))
+        return Parabolas(*(column[place] for column in self))
+
     def second_order(self, problem: Problem) -> tuple[Array, Array]:
         """Hessian and gradient in the coefficients."""
         grams, gradient = problem.design.gram(

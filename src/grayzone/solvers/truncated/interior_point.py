@@ -41,6 +41,7 @@ _PATIENCE = 12  # iterations without progress
 _SHORT = 0.2  # steps shorter than this get nowhere
 _MOST_BENT = 0.1  # more than sigma'' ever is
 _LEVEL = 0.25  # slope at the end of a step, as a share of that at its start, that is no way up
+_CRAWL = 0.01  # gain of a shortened step, in units of the accuracy, that others like it follow
 _WORTH_A_THREAD = 200_000  # numbers in rows that compiled loops read in a fifth of a millisecond
 _BACK_OFF = 0.99  # share of the way to the boundary that a step may go
 
@@ -441,13 +442,17 @@ def smooth_newton(
             linear = before[0] + before[1] * margins.push(scores, moved)
             linear = _between(linear, LEAST * slope, 1.0 - LEAST * (1.0 - slope))
             return Inner(change + step, there, linear, n_iter, True)
-        if not uphill <= _LEVEL * promised:
+        # no higher than that slope: steps that may rise by more can go on in circles
+        if not uphill <= _LEVEL * tol:
             along = partial(_along, problem, scores, moved, rise, bent)
-            t, _ = descend(along, -promised, along(0.0))
+            here = along(0.0)
+            t, reached = descend(along, -promised, here)
             if t == 0.0:
                 return Inner(change, scores, before[0], n_iter, False)
             there = scores + t * moved
             slope, bend = loss.slopes(margins.margin(there))
+            if t < 1.0 and here - reached <= _CRAWL * tol:
+                return Inner(change + t * step, there, slope, n_iter, False)
         change, scores, force = change + t * step, there, force + t * curved
     return Inner(change, scores, slope, n_iter, False)
 

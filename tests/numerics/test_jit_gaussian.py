@@ -5,6 +5,7 @@ import pytest
 from numba import njit
 
 from grayzone.numerics import jit_gaussian, kernels
+from grayzone.numerics.jit_products import Others
 from grayzone.numerics.kernels import Kernel
 
 RNG = np.random.default_rng(0)
@@ -50,7 +51,7 @@ def test_exponentials_beyond_the_range_are_its_ends():
 def test_columns_of_values(factors, start, stop):
     left, right, exact = factors
     wide = np.full((7, 2500), -1.0, dtype=np.float32)
-    jit_gaussian.fill(KERNEL.flipped(right), KERNEL.flipped(left), wide, start, stop)
+    jit_gaussian.fill(KERNEL.flipped(right), Others.of(KERNEL.flipped(left)), wide, start, stop)
     np.testing.assert_allclose(wide[:, start:stop], exact.T[:, start:stop], rtol=1e-5)
     np.testing.assert_array_equal(np.delete(wide, np.s_[start:stop], axis=1), -1.0)
 
@@ -62,7 +63,8 @@ def test_sums_of_values_are_subtracted(factors, start, stop, times):
     coef = np.repeat(RNG.normal(size=7), times).astype(np.float32)  # up to a tile of few rows
     values = np.full(2500, 5.0)
     few = max(start, stop - 3) if times > 1 else start
-    jit_gaussian.subtract(values, left, np.repeat(right, times, axis=0), coef, few, stop)
+    others = Others.of(np.repeat(right, times, axis=0))
+    jit_gaussian.subtract(values, left, others, coef, few, stop)
     sums = times * (exact @ coef[::times].astype(np.float64))
     np.testing.assert_allclose(values[few:stop], 5.0 - sums[few:stop], rtol=1e-3, atol=1e-4 * times)
     np.testing.assert_array_equal(np.delete(values, np.s_[few:stop]), 5.0)

@@ -10,24 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import binding
-from numba import types
-from numba.extending import get_cython_function_address
 
 from grayzone.numerics.compiled import loop, part
+from grayzone.numerics.jit_products import PANEL, Others, as_they_are, multiply
 
 Array = Any
 
-# By name, not by address: what is compiled can then be kept on disk.
-binding.add_symbol(
-    "grayzone_sgemm", get_cython_function_address("scipy.linalg.cython_blas", "sgemm")
-)
-sgemm: Any = types.ExternalFunction("grayzone_sgemm", types.void(*[types.voidptr] * 13))
-
-_TURNED, AS_IT_IS = (np.array([ord(letter)], dtype=np.uint8) for letter in "TN")
-ONCE, NOTHING = np.ones(1, dtype=np.float32), np.zeros(1, dtype=np.float32)
-# Columns of a tile, and values of one: both stay in the cache.
-_COLUMNS, _VALUES = 1024, 2**16
+# Columns whose exponentials are taken at a time, rows and columns of a tile of values that are
+# kept, and numbers of one of values that are not: all of it stays in the cache.
+_COLUMNS, _TILE_ROWS, _TILE_COLUMNS, _VALUES = 1024, 96, 512, 2**16
 # All that does not change the order of sums: the reduction of an argument would be lost by that.
 _IN_ORDER = {"contract", "nnan", "ninf", "nsz"}
 # Single precision has no smaller power of e; logarithms of two, whose sum has more digits; and the
@@ -107,58 +98,39 @@ def exponentiate(block: Array) -> Array:
     return block
 
 
-@part()
-def products(left: Array, right: Array, out: Array, width: int) -> None:
-    """Set out, whose rows are ``width`` numbers apart, to the products of rows of both factors."""
-    sizes = np.empty((4, 1), dtype=np.int32)
-    sizes[0, 0], sizes[1, 0], sizes[2, 0] = right.shape[0], left.shape[0], left.shape[1]
-    sizes[3, 0] = width
-    columns, rows, features, apart = (
-        sizes[0].ctypes,
-        sizes[1].ctypes,
-        sizes[2].ctypes,
-        sizes[3].ctypes,
-    )
-    # in Fortran's eyes all are transposed
-    sgemm(
-        _TURNED.ctypes,
-        AS_IT_IS.ctypes,
-        columns,
-        rows,
-        features,
-        ONCE.ctypes,
-        right.ctypes,
-        features,
-        left.ctypes,
-        features,
-        NOTHING.ctypes,
-        out.ctypes,
-        apart,
-    )
-
-
 @loop()
 def _fill(
     left: Array,
+    q: int,
+    depth: int,
     right: Array,
-    flat: Array,
+    out: Array,
     width: int,
+    tile: Array,
     bits: Array,
     powers: Array,
     start: int,
     stop: int,
 ) -> None:
-    for a in range(start, stop, _COLUMNS):
-        b = min(stop, a + _COLUMNS)
-        products(left, right[a:b], flat[a:], width)
-        for r in range(left.shape[0]):
-            exponentials(flat[r * width + a : r * width + b], bits[: b - a], powers[: b - a])
+    for c in range(start, stop, _TILE_COLUMNS):
+        d = min(stop, c + _TILE_COLUMNS)
+        for a in range(0, q, _TILE_ROWS):
+            b = min(q, a + _TILE_ROWS)
+            apart, first = multiply(left, depth, a, b, right, c, d, tile)
+            for r in range(b - a):
+                begin = r * apart + first
+                values, kept = tile[begin : begin + d - c], out[(a + r) * width + c :]
+                exponentials(values, bits[: d - c], powers[: d - c])
+                for k in range(d - c):
+                    kept[k] = values[k]
 
 
-def fill(left: Array, right: Array, out: Array, start: int, stop: int) -> None:
+def fill(left: Array, others: Others, out: Array, start: int, stop: int) -> None:
     """Set the columns start to stop of out (q, m), contiguous, to kernel values of q and m rows."""
-    bits, flat = np.empty(_COLUMNS, dtype=np.int32), out.reshape(-1)
-    _fill(left, right, flat, out.shape[1], bits, bits.view(np.float32), start, stop)
+    bits, (q, m) = np.empty(_COLUMNS, dtype=np.int32), out.shape
+    tile = np.empty(_TILE_ROWS * (_TILE_COLUMNS + 2 * PANEL), dtype=np.float32)
+    given = as_they_are(left), q, others.depth, others.numbers, out.reshape(-1), m
+    _fill(*given, tile, bits, bits.view(np.float32), start, stop)
 
 
 @part(fastmath=True)
@@ -173,32 +145,37 @@ def _dot(one: Array, other: Array) -> float:
 def _subtract(
     values: Array,
     left: Array,
+    depth: int,
     right: Array,
     coef: Array,
+    step: int,
     tile: Array,
     bits: Array,
     powers: Array,
     start: int,
     stop: int,
 ) -> None:
-    q = right.shape[0]
-    step = tile.shape[0] // q
+    q = coef.shape[0]
     for a in range(start, stop, step):
         b = min(stop, a + step)
-        products(left[a:b], right, tile, q)
-        size = (b - a) * q
+        width, _ = multiply(left, depth, a, b, right, 0, q, tile)
+        size = (b - a) * width
         for c in range(0, size, _COLUMNS):
             d = min(size, c + _COLUMNS)
             exponentials(tile[c:d], bits[: d - c], powers[: d - c])
         for r in range(b - a):
-            values[a + r] -= _dot(tile[r * q : (r + 1) * q], coef)
+            values[a + r] -= _dot(tile[r * width : r * width + q], coef)
 
 
-def subtract(values: Array, left: Array, right: Array, coef: Array, start: int, stop: int) -> None:
+def subtract(
+    values: Array, left: Array, others: Others, coef: Array, start: int, stop: int
+) -> None:
     """Take the sums of coef (q,) times kernel values with q rows from values, start to stop."""
-    bits = np.empty(_COLUMNS, dtype=np.int32)
-    tile = np.empty(max(_VALUES, right.shape[0]), dtype=np.float32)
-    _subtract(values, left, right, coef, tile, bits, bits.view(np.float32), start, stop)
+    bits, width = np.empty(_COLUMNS, dtype=np.int32), others.n_rows + PANEL
+    step = max(1, _VALUES // width)
+    tile = np.empty(step * width, dtype=np.float32)
+    given = as_they_are(left), others.depth, others.numbers, coef, step
+    _subtract(values, *given, tile, bits, bits.view(np.float32), start, stop)
 
 
 @part(fastmath={"reassoc", "contract"})

@@ -12,14 +12,8 @@ from typing import Any
 import numpy as np
 
 from grayzone.numerics.compiled import loop, part
-from grayzone.numerics.jit_gaussian import (
-    AS_IT_IS,
-    NOTHING,
-    ONCE,
-    exponentials,
-    products,
-    sgemm,
-)
+from grayzone.numerics.jit_gaussian import exponentials
+from grayzone.numerics.jit_products import AS_IT_IS, NOTHING, ONCE, products, sgemm
 
 Array = Any
 

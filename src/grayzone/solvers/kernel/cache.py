@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from grayzone.numerics import jit, jit_gaussian
+from grayzone.numerics.jit_products import Others
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.kernels import TILE_COLUMNS, TILE_ROWS, WORTH_A_THREAD
 from grayzone.numerics.threads import COMPILED, PRODUCTS, long_product, split
@@ -48,10 +49,10 @@ class KernelRows:
 
     def _set_factors(self, right: Array) -> None:
         """Factors of the members; the left one, too: tiles are few columns wide."""
-        self._right = right
-        self._left = None if self.kernel.name == "precomputed" else self.kernel.flipped(right)
         dense = isinstance(right, np.ndarray) and self.dtype == np.float32
         self._gaussian = dense and self.kernel.name == "rbf" and not self.kernel.is_far
+        self._left = None if self.kernel.name == "precomputed" else self.kernel.flipped(right)
+        self._right = Others.of(right) if self._gaussian else right
 
     @property
     def all_fit(self) -> bool:
@@ -61,12 +62,15 @@ class KernelRows:
     @property
     def _cheap(self) -> bool:
         """Whether a small block is computed faster than it is picked out of long rows."""
-        return isinstance(self._right, np.ndarray) and self.kernel.name in (
+        return isinstance(self._right, np.ndarray | Others) and self.kernel.name in (
             "linear",
             "poly",
             "rbf",
             "sigmoid",
         )
+
+    def _right_of(self, rows: Array) -> Array:
+        return self.kernel.flipped(self._left[rows]) if self._gaussian else self._right[rows]
 
     def _left_of(self, rows: Array | slice) -> Array:
         return self.design.data(self.members[rows]) if self._left is None else self._left[rows]
@@ -80,7 +84,8 @@ class KernelRows:
         out = self._block[: q * q].reshape(q, q)
         slots, threads = self._slot[rows], q * q / (WORTH_A_THREAD // 4)
         if self._gaussian:
-            fill = partial(jit_gaussian.fill, self._left_of(rows), self._right[rows], out)
+            others = Others.of(self._right_of(rows))
+            fill = partial(jit_gaussian.fill, self._left_of(rows), others, out)
             split(q, fill, threads=threads, kind=COMPILED)
         elif not self._cheap and np.all(slots >= 0):
 
@@ -89,7 +94,7 @@ class KernelRows:
 
             split(q, pick, threads=threads, kind=COMPILED)
         else:
-            right = self._right[rows]
+            right = self._right_of(rows)
 
             def part(a: int, b: int) -> None:
                 self.kernel.between(self._left_of(rows[a:b]), right, out=out[a:b])
@@ -146,9 +151,9 @@ class KernelRows:
             self._subtract_computed(values, rows[~kept], coef[~kept])
 
     def _subtract_computed(self, values: Array, rows: Array, coef: Array) -> None:
-        right, coef, m = self._right[rows], coef.astype(self.dtype), self.members.size
+        right, coef, m = self._right_of(rows), coef.astype(self.dtype), self.members.size
         if self._gaussian:
-            subtract = partial(jit_gaussian.subtract, values, self._left, right, coef)
+            subtract = partial(jit_gaussian.subtract, values, self._left, Others.of(right), coef)
             split(m, subtract, threads=self._threads(rows.size), kind=COMPILED)
             return
         # the fewer the columns, the longer a tile: between two of them threads queue for the lock
@@ -168,7 +173,7 @@ class KernelRows:
     def narrow(self, keep: Array) -> None:
         """Leave only these members, in place; room that comes free is used for more rows."""
         self.members = self.members[keep]
-        self._set_factors(self._right[keep])
+        self._set_factors(self._right_of(keep))
         m = self.members.size
         # a row of no use any more still has values that others need; all of them are dropped
         kept = np.flatnonzero(self._slot >= 0)

@@ -9,6 +9,7 @@ from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin
 from grayzone.solvers import Decomposed, Problem, minimise_problem
+from grayzone.solvers.truncated import decomposed
 from grayzone.solvers.truncated.start import is_small
 
 
@@ -37,3 +38,21 @@ def test_the_gap_after_a_step_is_that_of_its_point(problem):
 
 def test_one_step_is_enough_where_it_leads_there(problem):
     assert minimise_problem(problem, "auto", tol=1e-4, max_iter=100).n_iter == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounded_kinks_are_enough_for_a_loose_tolerance(problem, monkeypatch, seed):
+    def interior_point(*_args, **_options):
+        raise AssertionError("rows near the kink were treated exactly")
+
+    monkeypatch.setattr(decomposed, "interior_point", interior_point)
+    found = minimise_problem(problem, "auto", tol=1e-2, max_iter=100, seed=seed)
+    assert found.n_iter == 1
+    assert found.certificate.relative <= 1e-2
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-5])
+def test_what_is_left_undone_is_in_the_certificate(problem, tol):
+    best = minimise_problem(problem, "auto", tol=1e-12, max_iter=100).certificate
+    found = minimise_problem(problem, "auto", tol=tol, max_iter=100).certificate
+    assert found.primal - best.primal <= found.gap <= tol * found.primal

@@ -156,6 +156,11 @@ def test_gram_by_pairs(monkeypatch, fit_intercept):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
     mine, _ = found.gram(weights[some], residual[some], some)
     np.testing.assert_allclose(mine, dense.gram(weights[some], residual[some], some)[0], atol=1e-12)
+    # few of many rows are paired, too: the loop is there already
+    monkeypatch.setattr(designs, "MANY_STORED", X.nnz)
+    assert as_design(X, fit_intercept).take(some)._few_pairs
+    assert not as_design(X[some], fit_intercept)._few_pairs
+    monkeypatch.setattr(designs, "MANY_STORED", 0)
     # unsorted columns go the other way
     turned = sp.csr_array((X.data[::-1], X.indices[::-1], X.nnz - X.indptr[::-1]), X.shape)
     assert not as_design(turned, fit_intercept)._few_pairs

@@ -211,4 +211,5 @@ class Others(NamedTuple):
     @classmethod
     def of(cls, right: Array) -> Others:
         """Return those of factors (n, depth)."""
-        return cls(*right.shape, ready(right))
+        n_rows, depth = right.shape
+        return cls(n_rows, depth, ready(right))

@@ -51,7 +51,8 @@ class KernelRows:
         """Factors of the members; the left one, too: tiles are few columns wide."""
         dense = isinstance(right, np.ndarray) and self.dtype == np.float32
         self._gaussian = dense and self.kernel.name == "rbf" and not self.kernel.is_far
-        self._left = None if self.kernel.name == "precomputed" else self.kernel.flipped(right)
+        known = self.kernel.name == "precomputed"
+        self._left: Any = None if known else self.kernel.flipped(right)
         self._right = Others.of(right) if self._gaussian else right
 
     @property

@@ -346,7 +346,7 @@ def test_add_rows(m, dtype, run):
         expected = total.copy()
         expected[start:stop] += coef.astype(float) @ rows[slots, start:stop].astype(float)
         found = total.copy()
-        run(found, rows, slots, coef, start, stop)
+        run(found, rows, slots, coef, [start, stop])
         bound = 10 * np.finfo(dtype).eps * (1.0 + np.abs(coef).sum()) * np.abs(rows).max()
         np.testing.assert_allclose(found, expected, atol=bound)
         np.testing.assert_array_equal(found[:start], total[:start])

@@ -47,27 +47,31 @@ def test_exponentials_beyond_the_range_are_its_ends():
     assert np.all((values[2:] > 0.0) & (values[2:] < 2e-38))
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, 2500), (1000, 2100), (17, 17)])
-def test_columns_of_values(factors, start, stop):
+@pytest.mark.parametrize("edges", [[0, 900, 2500], [1000, 2100], [17, 17]])
+def test_columns_of_values(factors, edges):
+    start, stop = edges[0], edges[-1]
     left, right, exact = factors
     wide = np.full((7, 2500), -1.0, dtype=np.float32)
-    jit_gaussian.fill(KERNEL.flipped(right), Others.of(KERNEL.flipped(left)), wide, start, stop)
+    jit_gaussian.fill(KERNEL.flipped(right), Others.of(KERNEL.flipped(left)), wide, edges)
     np.testing.assert_allclose(wide[:, start:stop], exact.T[:, start:stop], rtol=1e-5)
     np.testing.assert_array_equal(np.delete(wide, np.s_[start:stop], axis=1), -1.0)
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, 2500), (1000, 2100), (17, 17)])
+@pytest.mark.parametrize("edges", [[0, 900, 2500], [1000, 2100], [17, 17]])
 @pytest.mark.parametrize("times", [1, 20_000])
-def test_sums_of_values_are_subtracted(factors, start, stop, times):
+def test_sums_of_values_are_subtracted(factors, edges, times):
     left, right, exact = factors
     coef = np.repeat(RNG.normal(size=7), times).astype(np.float32)  # up to a tile of few rows
     values = np.full(2500, 5.0)
-    few = max(start, stop - 3) if times > 1 else start
+    edges = [max(edge, edges[-1] - 3) for edge in edges] if times > 1 else edges
+    start, stop = edges[0], edges[-1]
     others = Others.of(np.repeat(right, times, axis=0))
-    jit_gaussian.subtract(values, left, others, coef, few, stop)
+    jit_gaussian.subtract(values, left, others, coef, edges)
     sums = times * (exact @ coef[::times].astype(np.float64))
-    np.testing.assert_allclose(values[few:stop], 5.0 - sums[few:stop], rtol=1e-3, atol=1e-4 * times)
-    np.testing.assert_array_equal(np.delete(values, np.s_[few:stop]), 5.0)
+    np.testing.assert_allclose(
+        values[start:stop], 5.0 - sums[start:stop], rtol=1e-3, atol=1e-4 * times
+    )
+    np.testing.assert_array_equal(np.delete(values, np.s_[start:stop]), 5.0)
 
 
 @pytest.mark.parametrize(

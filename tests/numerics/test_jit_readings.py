@@ -25,8 +25,7 @@ def test_losses_and_derivatives_are_those_of_numpy(q, intercept, scale):
     coef = coef if intercept else coef[:q]
     omega, residual = np.empty(N), np.empty(N)
     given = columns, coef, y, weight, omega, residual
-    parts = [second_order(*given, a, b) for a, b in ((0, 1300), (1300, N))]
-    loss, hessian, gradient = (sum(part) for part in zip(*parts, strict=True))
+    loss, hessian, gradient = second_order(*given, [0, 1300, N])
     own = np.vstack([columns, np.ones(N)]) if intercept else columns
     u = -y * (coef @ own)
     first, second = weight * sigmoid(u), weight * sigmoid(u) * sigmoid(-u)
@@ -42,7 +41,7 @@ def test_an_intercept_alone():
     _, y, weight, _ = rows_of(0)
     omega, residual = np.empty(N), np.empty(N)
     given = np.empty((0, N)), np.array([0.4]), y, weight, omega, residual
-    loss, hessian, gradient = second_order(*given, 0, N)
+    loss, hessian, gradient = second_order(*given, [0, N])
     np.testing.assert_allclose(loss, weight @ softplus(-0.4 * y), rtol=1e-14)
     np.testing.assert_allclose(hessian, [[np.sum(omega)]], rtol=1e-13)
     np.testing.assert_allclose(gradient, [np.sum(residual)], rtol=1e-13)
@@ -55,7 +54,7 @@ def test_losses_of_trials_are_those_of_numpy(q, intercept):
     coefs = np.array([coef, -coef, 0.1 * coef])[:, : q + intercept].copy()
     own, steps = np.random.default_rng(1).normal(size=(3, N)), np.array([1.0, -3.0, 0.0])
     given = columns, coefs, own, steps, y, weight
-    losses = losses_of_trials(*given, 0, 1300) + losses_of_trials(*given, 1300, N)
+    losses = losses_of_trials(*given, [0, 1300, N])
     all_columns = np.vstack([columns, np.ones(N)]) if intercept else columns
     scores = coefs @ all_columns + steps[:, None] * own
     np.testing.assert_allclose(losses, softplus(-y * scores) @ weight, rtol=1e-13)
@@ -65,8 +64,9 @@ def test_losses_of_trials_are_those_of_numpy(q, intercept):
 def test_losses_beyond_all_numbers_are_told(bad):
     columns, y, weight, coef = rows_of(2)
     columns[1, 9] = bad
-    loss, _, _ = second_order(columns, coef, y, weight + 1.0, np.empty(N), np.empty(N), 0, N)
+    given = columns, coef, y, weight + 1.0, np.empty(N), np.empty(N)
+    loss, _, _ = second_order(*given, [0, N])
     trials = columns, np.array([coef]), np.zeros((1, N)), np.zeros(1), -y, weight + 1.0
-    there = losses_of_trials(*trials, 0, N)[0]
+    there = losses_of_trials(*trials, [0, N])[0]
     assert not (np.isfinite(loss) and np.isfinite(there))
     assert not np.isnan(bad) or (np.isnan(loss) and np.isnan(there))

@@ -27,8 +27,7 @@ def test_sums_are_those_of_numpy(m, intercept, n_columns, n_weights, n_others):
     X, columns, weights, others = rows_of(1700, n_columns, n_weights, n_others)
     left, right = KERNEL.left(X, np.float32), KERNEL.right(X[:m], np.float32)
     given = left, right, columns, weights, others, weights
-    parts = [kernel_sums(*given, a, b, intercept=intercept) for a, b in ((0, 900), (900, 1700))]
-    sums, squares = (sum(part) for part in zip(*parts, strict=True))
+    sums, squares = kernel_sums(*given, [0, 900, 1700], intercept=intercept)
     K, own = KERNEL(X, X[:m]), columns.T
     own = np.hstack([own, np.ones((1700, 1))]) if intercept else own
     factors = np.hstack([*(w[:, None] * own for w in weights.T), others])
@@ -42,7 +41,7 @@ def test_what_is_not_a_number_stays_so():
     weights[40] = np.nan
     left, right = KERNEL.left(X, np.float32), KERNEL.right(X[:5], np.float32)
     given = left, right, columns, weights, others, weights
-    sums, squares = kernel_sums(*given, 0, 50, intercept=False)
+    sums, squares = kernel_sums(*given, [0, 50], intercept=False)
     assert np.all(np.isnan(sums[:2]))
     assert np.all(np.isnan(squares))
     assert np.all(np.isfinite(sums[2:]))
@@ -52,7 +51,7 @@ def test_what_is_not_a_number_stays_so():
 def test_columns_by_differences(dtype):
     X = np.random.default_rng(0).normal(size=(2500, 5)).astype(dtype)
     points, out = X[[4, 2000]].astype(np.float64), np.full((2, 2500), -1.0)
-    put_columns(X, points, 0.3, out, 100, 2300)
+    put_columns(X, points, 0.3, out, [100, 1200, 2300])
     apart = np.sum((X[:, None, :].astype(np.float64) - points) ** 2, axis=2)
     expected = np.exp(-0.3 * apart.T)
     np.testing.assert_allclose(out[:, 100:2300], expected[:, 100:2300], rtol=1e-14)
@@ -61,5 +60,5 @@ def test_columns_by_differences(dtype):
 
 def test_values_of_rows_far_away_are_nothing():
     out = np.empty((1, 2))
-    put_columns(np.array([[0.0], [1e70]]), np.zeros((1, 1)), 1.0, out, 0, 2)
+    put_columns(np.array([[0.0], [1e70]]), np.zeros((1, 1)), 1.0, out, [0, 2])
     np.testing.assert_array_equal(out, [[1.0, 0.0]])

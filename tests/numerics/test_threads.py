@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from grayzone.numerics.threads import (
-    COMPILED,
     ELEMENTWISE,
+    ONE_PRODUCT,
     PRODUCTS,
     blas,
     long_product,
@@ -23,7 +23,7 @@ from grayzone.numerics.threads import (
 MUCH = 1e6  # work that keeps any number of threads busy
 
 
-def ranges(n_rows, threads, kind=COMPILED, most=8):
+def ranges(n_rows, threads, kind=ONE_PRODUCT, most=8):
     with blas().limit(limits=most):
         return split(n_rows, lambda start, stop: (start, stop), threads=threads, kind=kind)
 
@@ -37,7 +37,7 @@ def test_ranges_are_consecutive_and_come_in_order(n_rows):
         assert found[-1][1] == n_rows
 
 
-@pytest.mark.parametrize(("kind", "most"), [(ELEMENTWISE, 4), (PRODUCTS, 8), (COMPILED, 12)])
+@pytest.mark.parametrize(("kind", "most"), [(ELEMENTWISE, 4), (PRODUCTS, 8), (ONE_PRODUCT, 12)])
 def test_no_more_threads_than_are_allowed_or_pay(kind, most):
     for allowed in (1, 2, 3, 12):
         # what a library was built for is a limit as well
@@ -61,7 +61,7 @@ def test_who_waits_gets_the_error_when_all_are_done():
             raise ValueError("no such rows")
 
     with blas().limit(limits=4), pytest.raises(ValueError, match="no such rows"):
-        split(1000, work, threads=MUCH, kind=COMPILED)
+        split(1000, work, threads=MUCH, kind=ONE_PRODUCT)
     assert sorted(seen) == [0, 250, 500, 750]
 
 
@@ -71,12 +71,14 @@ def test_ranges_keep_the_settings_of_errors_and_split_no_further():
         return float(np.float64(1e308) * 10.0), n_workers()
 
     with blas().limit(limits=3), np.errstate(over="ignore"), own_threads():
-        assert split(99, work, threads=MUCH, kind=COMPILED) == [(np.inf, 1)] * 3
+        assert split(99, work, threads=MUCH, kind=ONE_PRODUCT) == [(np.inf, 1)] * 3
 
 
 def test_callers_of_several_threads_do_not_mix():
     def caller(k):
-        found = split(100, lambda a, b: [k * i for i in range(a, b)], threads=MUCH, kind=COMPILED)
+        found = split(
+            100, lambda a, b: [k * i for i in range(a, b)], threads=MUCH, kind=ONE_PRODUCT
+        )
         return [value for part in found for value in part]
 
     with blas().limit(limits=4), ThreadPoolExecutor(6) as callers:
@@ -88,7 +90,7 @@ def test_nothing_of_a_job_is_kept():
     values = np.zeros(1000)
     gone = weakref.ref(values)
     with blas().limit(limits=4):
-        split(1000, lambda a, b, values=values: values[a:b].sum(), threads=MUCH, kind=COMPILED)
+        split(1000, lambda a, b, values=values: values[a:b].sum(), threads=MUCH, kind=ONE_PRODUCT)
     del values
     until = time.monotonic() + 10.0
     while gone() is not None and time.monotonic() < until:

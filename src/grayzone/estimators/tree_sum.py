@@ -15,7 +15,7 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from grayzone.numerics.checks import Floats
-from grayzone.numerics.threads import COMPILED, split
+from grayzone.numerics.threads import LOOPS, edges
 
 Array = Any
 
@@ -199,19 +199,18 @@ class TreeSum(ClassifierMixin, BaseEstimator):
 
     def _walk(self, total: Floats, X: Floats, first: int, last: int) -> None:
         """Add what some of the trees say."""
-        from grayzone.numerics.jit import walk_trees  # compiled: not on the way to other models
+        # compiled: not on the way to other models
+        from grayzone.numerics.jit import walk_trees
+        from grayzone.numerics.team import share
 
         arrays = (
+            total,
             *(X, self.feature_, self.threshold_, self.left_, self.right_, self.gap_left_),
             *(self.category_, self.bits_, self.roots_[first:last], self.columns_[first:last]),
             self.leaves_,
         )
-        split(
-            len(X),
-            lambda start, stop: walk_trees(total, *arrays, start, stop),
-            threads=len(X) * (last - first) / _WORTH,
-            kind=COMPILED,
-        )
+        threads = len(X) * (last - first) / _WORTH
+        share(walk_trees, arrays, (), edges(len(X), threads=threads, kind=LOOPS))
 
 
 @dataclass(frozen=True)

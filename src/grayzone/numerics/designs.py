@@ -29,7 +29,14 @@ from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import COMPILED, PRODUCTS, long_product, split
+from grayzone.numerics.threads import (
+    LOOPS,
+    ONE_PRODUCT,
+    PRODUCTS,
+    edges,
+    long_product,
+    split,
+)
 
 Array = Any
 
@@ -240,7 +247,8 @@ class DenseDesign(Design):
 
     def _split(self, work: Callable[[int, int], Array]) -> list[Array]:
         # one product a thread, which leaves the interpreter alone
-        return split(self.n_rows, work, threads=self.X.size / _READ_BY_A_THREAD, kind=COMPILED)
+        threads = self.X.size / _READ_BY_A_THREAD
+        return split(self.n_rows, work, threads=threads, kind=ONE_PRODUCT)
 
     def gram(
         self, weights: Array, residual: Array, rows: Array | None = None
@@ -256,16 +264,13 @@ class DenseDesign(Design):
         compiled = compiled and n * self.n_features > _BLOCK_SIZE
         if rooted:
             weights, residual = np.sqrt(weights), np.ascontiguousarray(residual)
-        part = self._gram_rooted if rooted else self._gram_signed
-        work: Callable[[int, int], tuple[Array, Array]] = partial(part, weights, residual, rows)
-        if compiled:
-            work = self._gram_compiled(weights, residual, rows)
         threads = n * p * p * m / _WORTH_A_THREAD if is_numpy_array(self.X) else 1
-        grams, pulls = zip(
-            *split(n, work, threads=threads, kind=COMPILED if compiled else PRODUCTS), strict=True
-        )
-        total = sum(grams)[None, :p, :p] if compiled else sum(grams)
-        return total, self._append_sums(sum(pulls), residual)
+        if compiled:
+            return self._gram_compiled(weights, residual, rows, threads)
+        part = self._gram_rooted if rooted else self._gram_signed
+        work = partial(part, weights, residual, rows)
+        grams, pulls = zip(*split(n, work, threads=threads, kind=PRODUCTS), strict=True)
+        return sum(grams), self._append_sums(sum(pulls), residual)
 
     def _gram_signed(
         self, weights: Array, residual: Array, rows: Array | None, start: int, stop: int
@@ -305,13 +310,16 @@ class DenseDesign(Design):
         return total, pulled
 
     def _gram_compiled(
-        self, root: Array, residual: Array, rows: Array | None
-    ) -> Callable[[int, int], tuple[Array, Array]]:
-        """Return what does the same for many rows in one piece of compiled code."""
+        self, root: Array, residual: Array, rows: Array | None, threads: float
+    ) -> tuple[Array, Array]:
+        """Do the same for many rows in one piece of compiled code."""
         from grayzone.numerics.jit_gram import weighted_gram
 
-        how = self.fit_intercept, self.block_rows
-        return partial(weighted_gram, self.X, rows, root[:, 0], residual, *how)
+        parts = edges(root.shape[0], threads=threads, kind=LOOPS)
+        how = self.fit_intercept, self.block_rows, parts
+        total, pulled = weighted_gram(self.X, rows, root[:, 0], residual, *how)
+        p = self.n_coef
+        return total[None, :p, :p], self._append_sums(pulled, residual)
 
     def square_sums(self, weights: Array) -> Array:
         xp = array_namespace(weights)
@@ -424,18 +432,15 @@ class SparseDesign(Design):
     def _gram_by_pairs(self, weights: Array) -> Array:
         # compiles, so only when needed
         from grayzone.numerics.jit import add_pairs
+        from grayzone.numerics.team import share
 
         d, m = self.n_features, weights.shape[1]
-        indptr, indices = unsigned(self.X.indptr, self.X.indices)
-
-        def part(start: int, stop: int) -> Array:
-            total = np.zeros((m, d, d))
-            add_pairs(indptr, indices, self.X.data, weights, start, stop, total)
-            return total
-
-        total = sum(
-            split(self.n_rows, part, threads=m * self.X.nnz / _READ_BY_A_THREAD, kind=COMPILED)
-        )
+        threads = m * self.X.nnz / _READ_BY_A_THREAD
+        parts = edges(self.n_rows, threads=threads, kind=LOOPS)
+        totals = np.zeros((len(parts) - 1, m, d, d))
+        given = *unsigned(self.X.indptr, self.X.indices), self.X.data, weights
+        share(add_pairs, given, (totals,), parts)
+        total = totals.sum(axis=0)
         return total + np.tril(total, -1).transpose(0, 2, 1)
 
     def _gram_by_rows(self, weights: Array) -> Array:

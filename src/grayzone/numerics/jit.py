@@ -7,12 +7,14 @@ threads may run them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import exp, log, log1p
 from typing import Any
 
 import numpy as np
 
 from grayzone.numerics.compiled import loop, part
+from grayzone.numerics.team import share
 
 Array = Any
 
@@ -252,10 +254,11 @@ def _add_rows(
             total[a + k] += chunk[k]
 
 
-def add_rows(total: Array, rows: Array, slots: Array, coef: Array, start: int, stop: int) -> None:
-    """total[k] += sum of coef[r] rows[slots[r], k] for the columns start to stop."""
+def add_rows(total: Array, rows: Array, slots: Array, coef: Array, edges: Sequence[int]) -> None:
+    """total[k] += sum of coef[r] rows[slots[r], k] for the columns between edges."""
     # arrays are made here: compiling how to takes longer than many a loop
-    _add_rows(total, rows, slots, coef, np.empty(1024, dtype=rows.dtype), start, stop)
+    chunks = np.empty((len(edges) - 1, 1024), dtype=rows.dtype)
+    share(_add_rows, (total, rows, slots, coef), (chunks,), edges)
 
 
 @loop()
@@ -501,7 +504,7 @@ def ascend_rows(
 
 @loop(error_model="numpy")
 def add_pairs(
-    indptr: Array, indices: Array, values: Array, weights: Array, start: int, stop: int, out: Array
+    indptr: Array, indices: Array, values: Array, weights: Array, out: Array, start: int, stop: int
 ) -> None:
     """Add w x x' of sparse rows start to stop to the lower triangles of matrices (M, d, d).
 

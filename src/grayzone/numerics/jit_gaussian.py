@@ -7,12 +7,14 @@ pass over each tile once for the product and once for the exponentials. The prod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from grayzone.numerics.compiled import loop, part
 from grayzone.numerics.jit_products import PANEL, Others, as_they_are, multiply
+from grayzone.numerics.team import share
 
 Array = Any
 
@@ -125,12 +127,16 @@ def _fill(
                     kept[k] = values[k]
 
 
-def fill(left: Array, others: Others, out: Array, start: int, stop: int) -> None:
-    """Set the columns start to stop of out (q, m), contiguous, to kernel values of q and m rows."""
-    bits, (q, m) = np.empty(_COLUMNS, dtype=np.int32), out.shape
-    tile = np.empty(_TILE_ROWS * (_TILE_COLUMNS + 2 * PANEL), dtype=np.float32)
+def fill(left: Array, others: Others, out: Array, edges: Sequence[int]) -> None:
+    """Set columns of out (q, m), contiguous, to kernel values of q and m rows.
+
+    From the first of the edges to the last; columns between two of them are one thread's.
+    """
+    parts, (q, m) = len(edges) - 1, out.shape
+    bits = np.empty((parts, _COLUMNS), dtype=np.int32)
+    tile = np.empty((parts, _TILE_ROWS * (_TILE_COLUMNS + 2 * PANEL)), dtype=np.float32)
     given = as_they_are(left), q, others.depth, others.numbers, out.reshape(-1), m
-    _fill(*given, tile, bits, bits.view(np.float32), start, stop)
+    share(_fill, given, (tile, bits, bits.view(np.float32)), edges)
 
 
 @part(fastmath=True)
@@ -167,15 +173,13 @@ def _subtract(
             values[a + r] -= _dot(tile[r * width : r * width + q], coef)
 
 
-def subtract(
-    values: Array, left: Array, others: Others, coef: Array, start: int, stop: int
-) -> None:
-    """Take the sums of coef (q,) times kernel values with q rows from values, start to stop."""
-    bits, width = np.empty(_COLUMNS, dtype=np.int32), others.n_rows + PANEL
-    step = max(1, _VALUES // width)
-    tile = np.empty(step * width, dtype=np.float32)
-    given = as_they_are(left), others.depth, others.numbers, coef, step
-    _subtract(values, *given, tile, bits, bits.view(np.float32), start, stop)
+def subtract(values: Array, left: Array, others: Others, coef: Array, edges: Sequence[int]) -> None:
+    """Take the sums of coef (q,) times kernel values with q rows from values between edges."""
+    parts, width = len(edges) - 1, others.n_rows + PANEL
+    bits, step = np.empty((parts, _COLUMNS), dtype=np.int32), max(1, _VALUES // width)
+    tile = np.empty((parts, step * width), dtype=np.float32)
+    given = values, as_they_are(left), others.depth, others.numbers, coef, step
+    share(_subtract, given, (tile, bits, bits.view(np.float32)), edges)
 
 
 @part(fastmath={"reassoc", "contract"})
@@ -202,11 +206,11 @@ def _put_columns(
                 values[k] = values[k] if values[k] > _NOTHING_64 else 0.0
 
 
-def put_columns(X: Array, points: Array, gamma: float, out: Array, start: int, stop: int) -> None:
-    """Set the columns start to stop of out (t, n) to kernel values of points with rows of X.
+def put_columns(X: Array, points: Array, gamma: float, out: Array, edges: Sequence[int]) -> None:
+    """Set columns of out (t, n), between edges, to kernel values of points with rows of X.
 
     Distances are those of differences, in double precision; X (n, d) is C-contiguous, and its
     distances, times gamma, are finite.
     """
-    powers = np.empty(_COLUMNS)
-    _put_columns(X, points, gamma, out, powers, powers.view(np.int64), start, stop)
+    powers = np.empty((len(edges) - 1, _COLUMNS))
+    share(_put_columns, (X, points, gamma, out), (powers, powers.view(np.int64)), edges)

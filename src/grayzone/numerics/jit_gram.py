@@ -7,6 +7,7 @@ Nothing imports this module until many rows are fitted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numba import types
 from numba.extending import get_cython_function_address
 
 from grayzone.numerics.compiled import loop
+from grayzone.numerics.team import share
 
 Array = Any
 
@@ -87,8 +89,7 @@ def weighted_gram(
     residual: Array,
     intercept: bool,
     block_rows: int,
-    start: int,
-    stop: int,
+    edges: Sequence[int],
 ) -> tuple[Array, Array]:
     """Return the Gram matrix of rows times ``root``, and their product with ``residual``.
 
@@ -106,8 +107,8 @@ def weighted_gram(
         Whether p is d + 1: a last column of ones.
     block_rows : int
         Rows whose scaled copy stays in the cache.
-    start, stop : int
-        The part of the n rows that is summed.
+    edges : sequence of int
+        Where parts of the n rows begin and end, one for each thread.
 
     Returns
     -------
@@ -117,9 +118,11 @@ def weighted_gram(
     """
     d = X.shape[1]
     width = -(-(d + intercept) // _DOUBLES) * _DOUBLES
-    block = np.empty((min(block_rows, max(1, stop - start)), width))
-    total, pulled = np.zeros((width, width)), np.zeros((residual.shape[1], d))
-    sizes = np.array([[width], [0]], dtype=np.int32)
-    chosen = _ALL if rows is None else rows
-    _sum(X, chosen, root, residual, intercept, block, sizes, total, pulled, start, stop)
-    return total, pulled
+    k, longest = len(edges) - 1, int(np.max(np.diff(edges)))
+    block = np.empty((k, min(block_rows, max(1, longest)), width))
+    total, pulled = np.zeros((k, width, width)), np.zeros((k, residual.shape[1], d))
+    sizes = np.empty((k, _DOUBLES, 2), dtype=np.int32)  # a line of the cache for each thread
+    sizes[:, 0, 0] = width
+    given = X, _ALL if rows is None else rows, root, residual, intercept
+    share(_sum, given, (block, sizes, total, pulled), edges)
+    return total.sum(axis=0), pulled.sum(axis=0)

@@ -7,6 +7,7 @@ imports this module until points are chosen for many rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from grayzone.numerics.compiled import loop, part
 from grayzone.numerics.jit_gaussian import exponentials_64
 from grayzone.numerics.jit_gram import dsyrk
+from grayzone.numerics.team import share
 
 Array = Any
 
@@ -164,10 +166,9 @@ def second_order(
     weight: Array,
     omega: Array,
     residual: Array,
-    start: int,
-    stop: int,
+    edges: Sequence[int],
 ) -> tuple[float, Array, Array]:
-    """Return the losses of rows start to stop, and their first two derivatives.
+    """Return the losses of rows, and their first two derivatives.
 
     Parameters
     ----------
@@ -179,8 +180,8 @@ def second_order(
         Classes, -1 and 1, and weights of the rows.
     omega, residual : ndarray of shape (n,)
         What is set: weighted curvatures of the rows' losses, and their slopes in the scores.
-    start, stop : int
-        The part of the rows.
+    edges : sequence of int
+        Where parts of the rows begin and end, one for each thread.
 
     Returns
     -------
@@ -189,13 +190,13 @@ def second_order(
     hessian : ndarray of shape (p, p)
     gradient : ndarray of shape (p,)
     """
-    p = coef.shape[0]
-    step = min(_ROWS, _VALUES // p + 1, max(1, stop - start))
-    block, work = np.empty((p, step)), np.empty((3, step))
-    total, pulled = np.zeros((p, p)), np.zeros(p)
+    k, p, longest = len(edges) - 1, coef.shape[0], int(np.max(np.diff(edges)))
+    step = min(_ROWS, _VALUES // p + 1, max(1, longest))
+    block, work = np.empty((k, p, step)), np.empty((k, 3, step))
+    total, pulled = np.zeros((k, p, p)), np.zeros((k, p))
     given = columns, coef, y, weight, omega, residual
-    loss = _read(*given, block, work, work.view(np.int64), total, pulled, start, stop)
-    return loss, total, pulled
+    losses = share(_read, given, (block, work, work.view(np.int64), total, pulled), edges)
+    return float(sum(losses)), total.sum(axis=0), pulled.sum(axis=0)
 
 
 @loop()
@@ -233,10 +234,9 @@ def losses_of_trials(
     steps: Array,
     y: Array,
     weight: Array,
-    start: int,
-    stop: int,
+    edges: Sequence[int],
 ) -> Array:
-    """Return the losses (t,) of rows start to stop at several functions.
+    """Return the losses (t,) of rows at several functions.
 
     Parameters
     ----------
@@ -250,11 +250,12 @@ def losses_of_trials(
         Its coefficient.
     y, weight : ndarray of shape (n,)
         Classes, -1 and 1, and weights of the rows.
-    start, stop : int
-        The part of the rows.
+    edges : sequence of int
+        Where parts of the rows begin and end, one for each thread.
     """
-    step = min(_ROWS, _VALUES // max(1, columns.shape[0]) + 1, max(1, stop - start))
-    losses, work = np.zeros(coefs.shape[0]), np.empty((3, step))
+    k, longest = len(edges) - 1, int(np.max(np.diff(edges)))
+    step = min(_ROWS, _VALUES // max(1, columns.shape[0]) + 1, max(1, longest))
+    losses, work = np.zeros((k, coefs.shape[0])), np.empty((k, 3, step))
     given = columns, coefs, own, steps, y, weight
-    _try(*given, work, work.view(np.int64), losses, start, stop)
-    return losses
+    share(_try, given, (work, work.view(np.int64), losses), edges)
+    return losses.sum(axis=0)

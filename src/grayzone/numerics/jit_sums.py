@@ -7,6 +7,7 @@ SciPy's ``sgemm``. Nothing imports this module until points are chosen for many 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from grayzone.numerics.compiled import loop, part
 from grayzone.numerics.jit_gaussian import exponentials
 from grayzone.numerics.jit_products import AS_IT_IS, NOTHING, ONCE, products, sgemm
+from grayzone.numerics.team import share
 
 Array = Any
 
@@ -137,8 +139,7 @@ def kernel_sums(
     weights: Array,
     others: Array,
     squares: Array,
-    start: int,
-    stop: int,
+    edges: Sequence[int],
     *,
     intercept: bool,
 ) -> tuple[Array, Array]:
@@ -156,8 +157,8 @@ def kernel_sums(
         Further factors.
     squares : ndarray of shape (n, v)
         Factors of the squares.
-    start, stop : int
-        The part of the rows that is summed.
+    edges : sequence of int
+        Where parts of the rows begin and end, one for each thread.
     intercept : bool
         Whether ones are the last of the columns.
 
@@ -169,13 +170,13 @@ def kernel_sums(
     """
     n_factors = weights.shape[1] * (columns.shape[0] + intercept) + others.shape[1]
     m = right.shape[0]
-    width = min(m, _POINTS)
-    step = min(_VALUES // width, max(1, stop - start))
-    block = np.empty((n_factors, step), dtype=np.float32)
-    tile, bits = np.empty(step * width, np.float32), np.empty(_AT_A_TIME, np.int32)
-    single = np.empty(max(1, n_factors) * width, dtype=np.float32)
-    sums, square_sums = np.zeros((n_factors, m)), np.zeros((squares.shape[1], m))
+    k, width, longest = len(edges) - 1, min(m, _POINTS), int(np.max(np.diff(edges)))
+    step = min(_VALUES // width, max(1, longest))
+    block = np.empty((k, n_factors, step), dtype=np.float32)
+    tile, bits = np.empty((k, step * width), np.float32), np.empty((k, _AT_A_TIME), np.int32)
+    single = np.empty((k, max(1, n_factors) * width), dtype=np.float32)
+    sums, square_sums = np.zeros((k, n_factors, m)), np.zeros((k, squares.shape[1], m))
     given = left, right, columns, weights, others, squares, intercept
     work = block, tile, single, bits, bits.view(np.float32)
-    _sum(*given, *work, sums, square_sums, start, stop)
-    return sums, square_sums
+    share(_sum, given, (*work, sums, square_sums), edges)
+    return sums.sum(axis=0), square_sums.sum(axis=0)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.pieces import are_many, looped, totalled
+from grayzone.numerics.pieces import are_many, looped
 
 __all__ = [
     "Logistic",
@@ -265,7 +265,7 @@ class TruncatedLogistic:
             return None
         from grayzone.numerics import jit_losses
 
-        return totalled(jit_losses.value_sum, u, self.floor, weight, n_rows=u.shape[0])
+        return sum(looped(jit_losses.value_sum, u, self.floor, weight, n_rows=u.shape[0]))
 
     def fenchel_young_sum(self, u: Array, a: Array, weight: Array) -> float | None:
         """Sum of weighted Fenchel-Young losses, likewise."""
@@ -274,7 +274,7 @@ class TruncatedLogistic:
         from grayzone.numerics import jit_losses
 
         columns = u, self.floor, a, weight, _SERIES
-        return totalled(jit_losses.fenchel_young_sum, *columns, n_rows=u.shape[0])
+        return sum(looped(jit_losses.fenchel_young_sum, *columns, n_rows=u.shape[0]))
 
     def conjugate(self, a: Array) -> Array:
         r"""Convex conjugate :math:`h^*(a) = \sup_u\, a u - h(u)`, infinite outside [0, 1].

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from array_api_compat import is_numpy_array
 
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import COMPILED, split
+from grayzone.numerics.threads import LOOPS, edges, split
 
 Array = Any
+T = TypeVar("T")
 
 PIECE = 16384  # rows whose elementwise work stays in the cache
 MANY = 100_000  # rows from which compiled loops are worth their loading
@@ -73,7 +73,7 @@ def summed(
         values = function(*columns)
         return array_namespace(values).sum(values)
     if compiled is not None and n >= MANY:
-        return totalled(compiled(), *columns, n_rows=n)
+        return sum(looped(compiled(), *columns, n_rows=n))
 
     def work(start: int, stop: int) -> float:
         pieces = (function(*(column[rows] for column in columns)) for rows in _pieces(start, stop))
@@ -88,15 +88,11 @@ def are_many(*columns: Array) -> bool:
     return n >= MANY and all(c.shape == (n,) and c.dtype == np.float64 for c in columns)
 
 
-def looped(loop: Callable[..., None], *arguments: Any, n_rows: int) -> None:
+def looped(loop: Callable[..., T], *arguments: Any, n_rows: int) -> list[T]:
     """Call a compiled loop on all rows, whose start and stop are its last arguments."""
-    split(n_rows, lambda a, b: loop(*arguments, a, b), threads=n_rows / PIECE, kind=COMPILED)
+    from grayzone.numerics.team import share  # compiles, so only when needed
 
-
-def totalled(loop: Callable[..., float], *arguments: Any, n_rows: int) -> float:
-    """Add up what a compiled loop returns of all rows."""
-    work = partial(loop, *arguments)
-    return sum(split(n_rows, work, threads=n_rows / PIECE, kind=COMPILED))
+    return share(loop, arguments, (), edges(n_rows, threads=n_rows / PIECE, kind=LOOPS))
 
 
 def _pieces(start: int, stop: int) -> Iterator[slice]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
@@ -58,23 +58,24 @@ def pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="grayzone")
 
 
-class _Crew:
-    """Threads that wait for jobs, whoever has one.
+class Crew:
+    """Threads that wait for work, whoever has some.
 
     A job of a fraction of a millisecond has no time for what an executor does for each of its
-    calls: here a hand-over is one entry of a queue, and who waits is woken once.
+    calls. Who is woken wakes two others, as a call to each of them would keep the caller from work.
     """
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[_Job[Any]] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Callable[[], None], int]] = SimpleQueue()
         self._size, self._hiring = 0, Lock()
+        # Not 0 while who waits for compiled loops, inside one of them, is wanted here.
+        self.wanted = np.zeros(1, dtype=np.int64)
 
-    def help_with(self, job: _Job[Any], hands: int) -> None:
-        """Let so many threads take part, as soon as they are free."""
+    def help_with(self, work: Callable[[], None], hands: int) -> None:
+        """Let so many threads do the same work, as soon as they are free."""
         if self._size < hands:
             self._hire(hands)
-        for _ in range(hands):
-            self._jobs.put(job)
+        self._calls.put((work, hands))
 
     def _hire(self, size: int) -> None:
         with self._hiring:
@@ -84,7 +85,15 @@ class _Crew:
 
     def _wait(self) -> None:
         while True:
-            self._jobs.get().work()  # no name for it: rows would be kept until the next one comes
+            self._do_next()
+
+    def _do_next(self) -> None:
+        # no name for it outside: rows would be kept until the next one comes
+        work, hands = self._calls.get()
+        for others in (hands // 2, (hands - 1) // 2):
+            if others:
+                self._calls.put((work, others))
+        work()
 
 
 class _Job(Generic[T]):
@@ -125,14 +134,14 @@ class _Job(Generic[T]):
         return self._found
 
 
-_crew = _Crew()
+crew = Crew()
 
 
 def _start_afresh() -> None:
     """Forget threads that are not here: they do not survive a fork, and would be waited for."""
-    global _crew
+    global crew
     pool.cache_clear()
-    _crew = _Crew()
+    crew = Crew()
 
 
 if hasattr(os, "register_at_fork"):
@@ -182,9 +191,25 @@ class Kind(NamedTuple):
 
 
 # NumPy's calls on some ten thousand numbers, products of small matrices between which the lock is
-# taken, and one compiled call or one product a thread. On sixteen cores more than four threads make
-# the first slower, and the hand-over of the last takes 12 microseconds; the second is in between.
-ELEMENTWISE, PRODUCTS, COMPILED = Kind(4, 2.0), Kind(8, 4.0), Kind(2**20, 16.0)
+# taken, one product a thread, and loops whose parts are taken inside compiled code. On sixteen
+# cores more than four threads make the first slower, and the hand-over of the third takes 12
+# microseconds; the second is in between, the last is that of two lines of the cache.
+ELEMENTWISE, PRODUCTS, ONE_PRODUCT = Kind(4, 2.0), Kind(8, 4.0), Kind(2**20, 16.0)
+LOOPS = Kind(128, 64.0)
+
+
+def edges(n_rows: int, *, threads: float, kind: Kind) -> list[int]:
+    """Return where ranges of rows begin and end, one for each thread that work keeps busy.
+
+    ``threads`` says how much there is to do, in units of a fifth of a millisecond or so. Threads
+    are handed their ranges one after the other: k of them take W / k + k - 1 for work that takes as
+    long as W hand-overs, which is least where k (k - 1) = W, so that more of them would only cost.
+    """
+    if threads < 2:
+        return [0, n_rows]
+    worth = int(0.5 + sqrt(0.25 + kind.hand_overs * threads))
+    workers = max(1, min(n_workers(), kind.most, worth, n_rows))
+    return [n_rows * k // workers for k in range(workers + 1)]
 
 
 def split(
@@ -192,30 +217,17 @@ def split(
 ) -> list[T]:
     """Call ``work(start, stop)`` on consecutive ranges of rows, one range a thread.
 
-    The results come in the order of the rows, so that sums do not depend on timing. ``threads``
-    says how much there is to do, in units of a fifth of a millisecond or so. Threads are handed
-    their ranges one after the other: k of them take W / k + k - 1 for work that takes as long as W
-    hand-overs, which is least where k (k - 1) = W, so that more of them would only cost.
+    The results come in the order of the rows, so that sums do not depend on timing. Compiled loops
+    are handed out by :func:`grayzone.numerics.team.share` instead.
     """
-    if threads < 2:
+    ranges = list(pairwise(edges(n_rows, threads=threads, kind=kind)))
+    if len(ranges) == 1:
         return [work(0, n_rows)]
-    worth = int(0.5 + sqrt(0.25 + kind.hand_overs * threads))
-    workers = min(n_workers(), kind.most, worth, n_rows)
-    if workers <= 1:
-        return [work(0, n_rows)]
-    edges = [n_rows * k // workers for k in range(workers + 1)]
-    job = _Job(work, list(pairwise(edges)))
-    _crew.help_with(job, workers - 1)
+    job = _Job(work, ranges)
+    crew.wanted[0] = 1
+    crew.help_with(job.work, len(ranges) - 1)
     job.work()
     return job.results()
-
-
-def joined(parts: Iterable[Array]) -> Array:
-    """Return the sum of arrays that ranges of rows gave, in the first, which is overwritten."""
-    first, *others = parts
-    for part in others:
-        first += part
-    return first
 
 
 def square_sum(values: Array) -> float:
@@ -236,7 +248,7 @@ def square_sum(values: Array) -> float:
             flat.size,
             lambda a, b: float(np.dot(flat[a:b], flat[a:b])),
             threads=flat.size / _READ_BY_A_THREAD,
-            kind=COMPILED,
+            kind=ONE_PRODUCT,
         )
     return sum(parts)
 

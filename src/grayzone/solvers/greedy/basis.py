@@ -23,7 +23,7 @@ from array_api_compat import device, is_numpy_array
 from grayzone.numerics.backend import moved
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import COMPILED, split
+from grayzone.numerics.threads import ONE_PRODUCT, split
 from grayzone.solvers.greedy.columns import KernelColumns, KnownColumns, kept_left
 from grayzone.solvers.greedy.span import Known, Span, Spanned, solve_lower
 from grayzone.sources.gather import draw_sample
@@ -227,7 +227,7 @@ class NewtonBasis:
             columns.shape[0],
             lambda a, b: np.matmul(columns[a:b], coef, out=out[a:b]),
             threads=threads,
-            kind=COMPILED,
+            kind=ONE_PRODUCT,
         )
         return out
 

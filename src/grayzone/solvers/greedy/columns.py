@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from array_api_compat import device, is_numpy_array
 
 from grayzone.numerics.kernels import WORTH_A_THREAD, Kernel, dtype_of
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import COMPILED, PRODUCTS, joined, long_product, split
+from grayzone.numerics.threads import LOOPS, PRODUCTS, edges, long_product, split
 from grayzone.sources.labelled import Rows
 
 Array = Any
@@ -220,9 +219,9 @@ class KernelColumns:
         from grayzone.numerics.jit_gaussian import put_columns  # compiles, so only when needed
 
         columns, gamma = np.empty((self.n_points, rows.n_rows)), self.kernel.gamma
-        put = partial(put_columns, rows.X, np.ascontiguousarray(self.right), gamma, columns)
         threads = rows.X.size * self.n_points / (_DIFFERENCES * WORTH_A_THREAD)
-        split(rows.n_rows, put, threads=threads, kind=COMPILED)
+        parts = edges(rows.n_rows, threads=threads, kind=LOOPS)
+        put_columns(rows.X, np.ascontiguousarray(self.right), gamma, columns, parts)
         return columns.T
 
     def _sums_compiled(
@@ -235,11 +234,11 @@ class KernelColumns:
         given = [self._left(rows)(0, n), self.right, factors.columns.T, factors.weights, others]
         given.append(none if squares is None else squares)
         whole: list[Any] = [np.ascontiguousarray(a) for a in given]
-        work = partial(kernel_sums, *whole, intercept=factors.intercept)
         products = self.right.shape[1] + factors.size
         threads = n * self.n_points / WORTH_A_THREAD * (1 + products / _PRODUCTS)
-        sums, square_sums = zip(*split(n, work, threads=threads, kind=COMPILED), strict=True)
-        return joined(sums), None if squares is None else joined(square_sums)
+        parts = edges(n, threads=threads, kind=LOOPS)
+        sums, square_sums = kernel_sums(*whole, parts, intercept=factors.intercept)
+        return sums, None if squares is None else square_sums
 
 
 @dataclass(frozen=True)

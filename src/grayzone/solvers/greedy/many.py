@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grayzone.numerics.margins import SignedMargin
-from grayzone.numerics.threads import COMPILED, joined, split
+from grayzone.numerics.threads import LOOPS, edges
 from grayzone.solvers.problem import Problem
 
 Array = Any
@@ -38,12 +37,11 @@ def second_order(problem: Problem, coef: Array) -> SecondOrder | None:
     residual, omega = np.empty(n), np.empty(n)
     given: list[Array] = [columns, *_whole(coef[0]), y, weight, omega, residual]
     threads = n * p * p / _MULTIPLY_ADDS + n * p / _READ + n / _LOSSES
-    work = partial(jit_readings.second_order, *given)
-    losses, grams, pulls = zip(*split(n, work, threads=threads, kind=COMPILED), strict=True)
-    loss = float(sum(losses))
+    parts = edges(n, threads=threads, kind=LOOPS)
+    loss, hessian, gradient = jit_readings.second_order(*given, parts)
     if not isfinite(loss):
         return None
-    return SecondOrder(loss, joined(grams), joined(pulls)[None], residual[:, None], omega[:, None])
+    return SecondOrder(loss, hessian, gradient[None], residual[:, None], omega[:, None])
 
 
 def losses_of_trials(problem: Problem, coefs: Array, own: Array, steps: Array) -> Array:
@@ -54,8 +52,7 @@ def losses_of_trials(problem: Problem, coefs: Array, own: Array, steps: Array) -
     n, (t, p) = weight.shape[0], coefs.shape
     given: list[Array] = [columns, *_whole(coefs, own.T, steps), y, weight]
     threads = t * (n * p / _READ + n / _LOSSES)
-    work = partial(jit_readings.losses_of_trials, *given)
-    return joined(split(n, work, threads=threads, kind=COMPILED))
+    return jit_readings.losses_of_trials(*given, edges(n, threads=threads, kind=LOOPS))
 
 
 def _held(problem: Problem) -> list[Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from grayzone.numerics import jit, jit_gaussian
 from grayzone.numerics.jit_products import Others
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.kernels import TILE_COLUMNS, TILE_ROWS, WORTH_A_THREAD
-from grayzone.numerics.threads import COMPILED, PRODUCTS, long_product, split
+from grayzone.numerics.team import share
+from grayzone.numerics.threads import LOOPS, PRODUCTS, edges, long_product, split
 
 Array = Any
 
@@ -85,15 +85,11 @@ class KernelRows:
         out = self._block[: q * q].reshape(q, q)
         slots, threads = self._slot[rows], q * q / (WORTH_A_THREAD // 4)
         if self._gaussian:
-            others = Others.of(self._right_of(rows))
-            fill = partial(jit_gaussian.fill, self._left_of(rows), others, out)
-            split(q, fill, threads=threads, kind=COMPILED)
+            others, parts = Others.of(self._right_of(rows)), edges(q, threads=threads, kind=LOOPS)
+            jit_gaussian.fill(self._left_of(rows), others, out, parts)
         elif not self._cheap and np.all(slots >= 0):
-
-            def pick(a: int, b: int) -> None:
-                jit.gather(out, self._rows, slots, rows, a, b)
-
-            split(q, pick, threads=threads, kind=COMPILED)
+            parts = edges(q, threads=threads, kind=LOOPS)
+            share(jit.gather, (out, self._rows, slots, rows), (), parts)
         else:
             right = self._right_of(rows)
 
@@ -117,8 +113,8 @@ class KernelRows:
         m, q = self.members.size, rows.size
         left = self._left_of(rows)
         if self._gaussian:
-            fill = partial(jit_gaussian.fill, left, self._right, out)
-            split(m, fill, threads=self._threads(q), kind=COMPILED)
+            parts = edges(m, threads=self._threads(q), kind=LOOPS)
+            jit_gaussian.fill(left, self._right, out, parts)
             return
 
         def part(start: int, stop: int) -> None:
@@ -143,19 +139,16 @@ class KernelRows:
         where, how_much = slots[kept], -coef[kept].astype(self.dtype)
         m = self.members.size
         if where.size:
-
-            def add(a: int, b: int) -> None:
-                jit.add_rows(values, self._rows, where, how_much, a, b)
-
-            split(m, add, threads=where.size * m / (4 * WORTH_A_THREAD), kind=COMPILED)
+            parts = edges(m, threads=where.size * m / (4 * WORTH_A_THREAD), kind=LOOPS)
+            jit.add_rows(values, self._rows, where, how_much, parts)
         if not np.all(kept):
             self._subtract_computed(values, rows[~kept], coef[~kept])
 
     def _subtract_computed(self, values: Array, rows: Array, coef: Array) -> None:
         right, coef, m = self._right_of(rows), coef.astype(self.dtype), self.members.size
         if self._gaussian:
-            subtract = partial(jit_gaussian.subtract, values, self._left, Others.of(right), coef)
-            split(m, subtract, threads=self._threads(rows.size), kind=COMPILED)
+            parts = edges(m, threads=self._threads(rows.size), kind=LOOPS)
+            jit_gaussian.subtract(values, self._left, Others.of(right), coef, parts)
             return
         # the fewer the columns, the longer a tile: between two of them threads queue for the lock
         height = max(TILE_ROWS, _TILE // rows.size)
@@ -194,11 +187,9 @@ class KernelRows:
         """Move these columns of these stored rows to the front."""
         width, m = self._rows.shape[1], columns.size
         for a, b in at_a_time(rows.size, width, m):
-
-            def move(start: int, stop: int, a: int = a) -> None:
-                jit.compact(self._buffer, rows, width, columns, a + start, a + stop)
-
-            split(b - a, move, threads=(b - a) * m / WORTH_A_THREAD, kind=COMPILED)
+            parts = edges(b - a, threads=(b - a) * m / WORTH_A_THREAD, kind=LOOPS)
+            given = self._buffer, rows, width, columns
+            share(jit.compact, given, (), [a + edge for edge in parts])
 
 
 def at_a_time(n_rows: int, width: int, narrower: int) -> Iterator[tuple[int, int]]:

@@ -29,7 +29,7 @@ from grayzone.numerics.linalg import descend
 from grayzone.numerics.losses import sigmoid
 from grayzone.numerics.margins import SignedMargin
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import COMPILED, split
+from grayzone.numerics.threads import LOOPS, edges
 from grayzone.solvers.problem import Problem
 from grayzone.solvers.truncated.parabolas import LEAST
 from grayzone.solvers.truncated.systems import Systems
@@ -186,26 +186,21 @@ class _LoopedNewton(_Newton):
         self._p = design.n_coef
 
     def direction(self, c1: Array, c2: Array) -> _Direction:
-        from grayzone.numerics.jit_interior import pull, push  # compiles, so only when needed
+        # compiles, so only when needed
+        from grayzone.numerics.jit_interior import pull, push
+        from grayzone.numerics.team import share
 
         at, n, d = self.at, c1.size, self.problem.design.n_features
         goals, work, out = np.stack([c1, c2]), np.empty((3, n)), np.empty((6, n))
-
-        def pulled(start: int, stop: int) -> Array:
-            total = np.zeros(d + 1)
-            pull(*self._rows, self._known, goals, work, total, start, stop)
-            return total
-
-        r = self.r_z.ravel() + sum(self._split(n, pulled))[: self._p]
-        z = np.zeros(d + 1)
+        parts = edges(n, threads=self._threads, kind=LOOPS)
+        pulled, z = np.zeros((len(parts) - 1, d + 1)), np.zeros(d + 1)
+        share(pull, (*self._rows, self._known, goals, work), (pulled,), parts)
+        r = self.r_z.ravel() + pulled.sum(axis=0)[: self._p]
         z[: self._p] = -self.solve(r)
-        worst = self._split(n, partial(push, *self._rows, self._known, work, z, out))
+        worst = share(push, (*self._rows, self._known, work, z, out), (), parts)
         change = z[: self._p].reshape(at.change.shape)
         scores, xi, p, q, alpha, beta = out
         return _Direction(change, scores[:, None], xi, p, q, alpha, beta, 1.0 / max(worst))
-
-    def _split(self, n: int, work: Callable[[int, int], Any]) -> list[Any]:
-        return split(n, work, threads=self._threads, kind=COMPILED)
 
 
 def _is_looped(problem: Problem) -> bool:

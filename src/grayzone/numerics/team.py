@@ -1,0 +1,258 @@
+"""Compiled loops on several threads, which take their parts without asking for the interpreter.
+
+A thread that waits in Python needs the interpreter's lock on its way into a loop and out of it:
+sixteen of them queue for half a millisecond, whatever they have to do. Here they wait inside
+compiled code. For some two milliseconds after each part they look for the next one, and have it
+within a microsecond or two; then, or if they are wanted there, they go back to Python's crew.
+
+Nothing imports this module until a loop is compiled.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from threading import Lock, get_ident
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import extending, types
+from numba.core.cgutils import get_or_insert_function
+
+from grayzone.numerics import threads
+from grayzone.numerics.compiled import loop, part
+from grayzone.numerics.packed import call_of, packed, results
+
+Array = Any
+
+# Numbers of the board, each where no other is in its line of the cache. A ticket is a count of
+# loops, of the parts of this one (8 bits) and of those that are taken (8 bits): whoever counts it
+# up by one has that part. The loop and its parts are written before a ticket, and read before it is
+# counted up, which fails where there is another one by then.
+_LINE = 8
+_TICKET, _DONE, _AWAKE, _CALL, _PARTS, _WIDTH = (k * _LINE for k in range(6))
+_BITS = 8
+_ALL = 2**_BITS - 1
+_LOOPS = 2**46  # after which they are counted from nought again
+_PATIENCE = 2000  # rounds of a microsecond or so without a part
+_PAUSES = 32  # of a round, after which others may have the processor
+_WORD = ir.IntType(64)
+_intrinsic: Any = extending.intrinsic
+# LLVM's names of an instruction that lets the processor rest for a moment, and its arguments.
+_X86, _ARM = ("llvm.x86.sse2.pause", []), ("llvm.aarch64.hint", [ir.Constant(ir.IntType(32), 1)])
+_PAUSE = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
+
+_give_way: Any = types.ExternalFunction(
+    "SwitchToThread" if os.name == "nt" else "sched_yield", types.int32()
+)
+
+
+def _atomic(emit: Callable[[Any, Any, list[Any]], Any], n_values: int, result: Any) -> Any:
+    """Return what compiled code calls with a board, a place on it and so many numbers."""
+
+    def codegen(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        board = context.make_array(signature.args[0])(context, builder, given[0])
+        return emit(builder, builder.gep(board.data, [given[1]]), list(given[2:]))
+
+    # intrinsics have no variable arguments
+    if n_values == 0:
+        return _intrinsic(lambda context, board, k: (result(board, types.intp), codegen))
+    if n_values == 1:
+        return _intrinsic(lambda context, board, k, v: (result(board, types.intp, v), codegen))
+    return _intrinsic(lambda context, board, k, v, w: (result(board, types.intp, v, w), codegen))
+
+
+def _emit_store(builder: Any, place: Any, given: list[Any]) -> Any:
+    builder.store_atomic(given[0], place, "release", 8)
+    return ir.Constant(_WORD, 0)
+
+
+def _emit_swap(builder: Any, place: Any, given: list[Any]) -> Any:
+    return builder.extract_value(builder.cmpxchg(place, *given, "acq_rel", "acquire"), 1)
+
+
+_load = _atomic(lambda builder, place, _: builder.load_atomic(place, "acquire", 8), 0, types.int64)
+_store = _atomic(_emit_store, 1, types.int64)
+_add = _atomic(
+    lambda builder, place, given: builder.atomic_rmw("add", place, given[0], "acq_rel"),
+    1,
+    types.int64,
+)
+_swap = _atomic(_emit_swap, 2, types.boolean)
+
+
+@_intrinsic
+def _run(typing: Any, call: Any, row: Any) -> tuple[Any, Any]:
+    """Call what is at an address with another address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [_WORD])
+        builder.call(builder.inttoptr(given[0], kind.as_pointer()), [given[1]])
+        return ir.Constant(_WORD, 0)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@_intrinsic
+def _pause(typing: Any) -> tuple[Any, Any]:
+    """Let the processor rest for a moment."""
+
+    def codegen(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        known = _PAUSE.get(platform.machine().lower())
+        if known:
+            name, arguments = known
+            kind = ir.FunctionType(ir.VoidType(), [a.type for a in arguments])
+            builder.call(get_or_insert_function(builder.module, kind, name), arguments)
+        return ir.Constant(_WORD, 0)
+
+    return types.int64(), codegen
+
+
+@part()
+def _take(board: Array) -> bool:
+    """Do a part if there is one that nobody has; False if there is none."""
+    ticket = _load(board, _TICKET)
+    taken = ticket & _ALL
+    if taken >= (ticket >> _BITS) & _ALL:
+        return False
+    call, parts, width = _load(board, _CALL), _load(board, _PARTS), _load(board, _WIDTH)
+    if _swap(board, _TICKET, ticket, ticket + 1):
+        _run(call, parts + taken * width)
+        _add(board, _DONE, 1)
+    return True
+
+
+@loop()
+def _wait(board: Array, wanted: Array) -> None:
+    """Do parts as they come, until none has come for a while or Python has work."""
+    idle = 0
+    while idle < _PATIENCE:
+        if _take(board):
+            idle = 0
+            continue
+        if _load(wanted, 0) != 0:
+            break
+        idle += 1
+        for _ in range(_PAUSES):
+            _pause()
+        _give_way()
+    _add(board, _AWAKE, -1)
+
+
+@loop()
+def _called(board: Array, hands: int) -> int:
+    """Return how many threads have to be called for so many to be awake, and count them so."""
+    missing = hands - _load(board, _AWAKE)
+    if missing > 0:
+        _add(board, _AWAKE, missing)
+    return missing
+
+
+@loop()
+def _lead(board: Array, call: int, parts: int, width: int, n_parts: int) -> None:
+    """Hand out the parts of a loop, do what nobody takes, and wait for the others."""
+    _store(board, _DONE, 0)
+    _store(board, _CALL, call)
+    _store(board, _PARTS, parts)
+    _store(board, _WIDTH, width)
+    count = ((_load(board, _TICKET) >> (2 * _BITS)) + 1) % _LOOPS
+    _store(board, _TICKET, (count << (2 * _BITS)) | (n_parts << _BITS))
+    while _take(board):
+        pass
+    idle = 0
+    while _load(board, _DONE) < n_parts:
+        idle += 1
+        _pause()
+        if idle % (_PAUSES * _PAUSES) == 0:  # whoever has the last part may wait for a processor
+            _give_way()
+
+
+class _Team:
+    """Threads of the crew that take parts of one loop at a time."""
+
+    def __init__(self) -> None:
+        self._board = np.zeros(6 * _LINE, dtype=np.int64)
+        self._inside: set[int] = set()
+        self._is_closed = False
+        self.busy = Lock()
+
+    def do(self, call: int, parts: Array) -> None:
+        """Do all parts (k, width) of a loop, for whoever has the lock."""
+        crew, hands = threads.crew, parts.shape[0] - 1
+        crew.wanted[0] = 0
+        missing = _called(self._board, hands)
+        if missing > 0:
+            crew.help_with(self._wait, missing)
+        _lead(self._board, call, parts.ctypes.data, parts.strides[0], parts.shape[0])
+
+    def _wait(self) -> None:
+        self._inside.add(get_ident())
+        if not self._is_closed:
+            _wait(self._board, threads.crew.wanted)
+        self._inside.discard(get_ident())
+
+    def close(self) -> None:
+        """Call everybody back to Python, for good."""
+        self._is_closed = True
+        while self._inside:
+            threads.crew.wanted[0] = 1
+            time.sleep(1e-4)
+
+
+_team = _Team()
+
+
+def _start_afresh() -> None:
+    """Forget threads that are not here: they do not survive a fork."""
+    global _team
+    _team = _Team()
+
+
+def _close() -> None:
+    """Leave nobody in compiled code: a thread that comes back once Python has ended aborts."""
+    _team.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_afresh)
+atexit.register(_close)
+
+
+def share(
+    compiled: Any, given: Sequence[Any], own: Sequence[Array], edges: Sequence[int]
+) -> list[Any]:
+    """Call a compiled loop for each part of the rows, on as many threads as there are parts.
+
+    Parameters
+    ----------
+    compiled : loop
+        What is called with all arguments given, one entry of each array of ``own``, and the rows to
+        start and stop at.
+    given : sequence of arrays, numbers and bools
+    own : sequence of ndarrays of shape (k, ...)
+        What each of the k parts has for itself, C-contiguous: room to work, sums.
+    edges : sequence of k + 1 ints
+        Where parts begin and end.
+
+    Returns
+    -------
+    found : list of k
+        What the loop returns: numbers, or None.
+    """
+    if 2 < len(edges) <= _ALL and _team.busy.acquire(blocking=False):
+        try:
+            rows = packed(given, own, edges)
+            _team.do(call_of(compiled, given, own), rows)
+        finally:
+            _team.busy.release()
+        return results(rows)
+    # one part, or the team works for another thread
+    return [
+        compiled(*given, *(array[k] for array in own), start, stop)
+        for k, (start, stop) in enumerate(pairwise(edges))
+    ]

@@ -105,7 +105,9 @@ class _ZoneLoss(_Loss):
         super().__init__(n_classes, reduction)
         classes = np.arange(self.n_classes)
         if self.n_classes == 2:
-            cuts = cuts_of(costs, classes, prior) if is_real(zone) else 0.5
+            cuts: Any = 0.5
+            if is_real(zone):
+                cuts = cuts_of(costs, classes, cost_matrix(costs, classes, prior))
             floors = binary_floors(*binary_zone(zone, cuts))
         else:
             floors = floor_of(class_caps(zone, classes))

@@ -19,6 +19,7 @@ from grayzone.decision.costs import (
     cost_matrix,
     error_costs,
     threshold_from_costs,
+    threshold_of,
 )
 from grayzone.decision.rules import cuts_between_actions
 from grayzone.decision.zones import Cuts, floor_of
@@ -92,15 +93,15 @@ def corners(costs: Costs, classes: NDArray[Any]) -> Iterator[Floats]:
         yield error_costs(np.array(ends))
 
 
-def cuts_of(
-    costs: Costs, classes: NDArray[Any], prior: ArrayLike | None, reject_cost: Any = None
-) -> Cuts:
+def cuts_of(costs: Costs, classes: NDArray[Any], matrix: Floats, reject_cost: Any = None) -> Cuts:
     """Return where decisions between two classes change, and the units of a zone's width there.
+
+    ``matrix`` is the :func:`~grayzone.decision.cost_matrix` that the costs come to.
 
     A width is in log-odds. Where costs are ranges its units are the distances from the cuts of the
     middle to the furthest that the ranges imply, so that a width of 1 reaches just as far.
     """
-    low, high = _outer_cuts(cost_matrix(costs, classes, prior), reject_cost)
+    low, high = _outer_cuts(matrix, reject_cost)
     if not has_range(costs, classes):
         return Cuts(low, high)
     furthest = [_outer_cuts(matrix, reject_cost) for matrix in corners(costs, classes)]
@@ -112,7 +113,7 @@ def cuts_of(
 
 def _outer_cuts(matrix: Floats, reject_cost: Any) -> tuple[float, float]:
     if reject_cost is None:
-        threshold = threshold_from_costs(matrix)
+        threshold = threshold_of(matrix)
         return threshold, threshold
     cuts = cuts_between_actions(matrix, reject_cost)
     if not len(cuts):

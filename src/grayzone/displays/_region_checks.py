@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device, is_array_api_obj, is_numpy_array
+from array_api_compat import device, is_array_api_obj
 from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length
 
@@ -20,7 +20,7 @@ from grayzone.numerics.checks import (
     is_auto,
     listed,
 )
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 
 
 def two_features(values: Any, name: str) -> Floats:

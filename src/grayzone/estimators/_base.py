@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import is_array_api_obj, is_numpy_array
+from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
@@ -21,7 +21,7 @@ from grayzone.numerics.checks import Floats, Numbers, as_numpy
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.losses import sigmoid
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.pitfalls import Pitfall
 from grayzone.numerics.threads import own_threads
 from grayzone.sources.open import check_same_place, validated

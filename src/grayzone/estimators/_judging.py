@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from grayzone.decision import bayes_decision
@@ -21,7 +21,7 @@ from grayzone.estimators._base import class_probabilities, decided, log_probabil
 from grayzone.estimators._search import Scorer, scored, scorer_of
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
 

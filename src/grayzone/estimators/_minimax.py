@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import is_numpy_array
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
@@ -22,7 +21,7 @@ from grayzone.estimators._lazy import lazily
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import Floats, Numbers, as_numpy
 from grayzone.numerics.designs import as_design
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.solvers.minimax.aims import Aim, check_moment_error, moment_errors, required_of
 from grayzone.solvers.minimax.row_cuts import cheapest_cuts
 from grayzone.sources.labelled import Labelled

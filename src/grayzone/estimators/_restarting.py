@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import is_numpy_array
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.sources.labelled import Labelled
 
 Array = Any

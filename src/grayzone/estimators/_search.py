@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import is_numpy_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import check_scoring
@@ -29,7 +28,7 @@ from grayzone.numerics.checks import (
     check_weights,
     is_real,
 )
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.sources.labelled import Labelled, label
 from grayzone.sources.source import HeldSource
 from grayzone.sources.split import Fold, check_fold, stratified_folds

@@ -86,8 +86,9 @@ def unfaithful(model: Any, labelled: Labelled, scores_of: Callable[[Array], Arra
     if labelled.held is None or model.kernel == "precomputed":
         return None
     n_rows = labelled.held.n_rows
-    some = moved(np.arange(0, n_rows, -(-n_rows // _TRIED)), labelled.like)
-    certified, predicted = scores_of(some), model._scores_of(labelled.held.take(some).X)
+    apart = -(-n_rows // _TRIED)
+    some = moved(np.arange(0, n_rows, apart), labelled.like)
+    certified, predicted = scores_of(some), model._scores_of(labelled.held.X[::apart, :])
     xp = array_namespace(certified)
     if certified.shape[1] > 1:
         leads = leading(certified)

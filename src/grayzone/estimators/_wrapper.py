@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj, is_numpy_array
+from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
@@ -22,7 +22,7 @@ from grayzone.estimators._base import labels_at
 from grayzone.estimators._html import FittedSummary
 from grayzone.numerics.backend import is_elsewhere, moved
 from grayzone.numerics.checks import Given, Numbers, Result, as_numpy
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.sources.open import check_same_place, refuse_blocks
 
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import is_numpy_array
 
 from grayzone.estimators._judging import Decisions
 from grayzone.estimators._search import FoldedRows, Scorer, scored
 from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.namespace import is_numpy_array
 from grayzone.solvers import Solution
 from grayzone.solvers.kernel.centres import Centres
 from grayzone.sources.labelled import Labelled

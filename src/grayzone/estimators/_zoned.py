@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from grayzone.decision.costs import cost_matrix, threshold_from_costs
+from grayzone.decision.costs import cost_matrix, threshold_of
 from grayzone.decision.ranges import cuts_of
 from grayzone.decision.rules import certain_from
 from grayzone.decision.zones import binary_floors, binary_zone, class_caps, floor_of
@@ -55,10 +55,10 @@ class Zoned:
             self.zone_: Any = class_caps(self.zone, classes, decided)
             return labelled
         if self._reject_costs is None:
-            self.threshold_ = threshold_from_costs(costs, classes, prior)
+            self.threshold_ = threshold_of(self.cost_matrix_)
         cuts: Any = self.threshold_
         if is_real(self.zone):
-            cuts = cuts_of(costs, classes, prior, self._reject_costs)
+            cuts = cuts_of(costs, classes, self.cost_matrix_, self._reject_costs)
         self.zone_ = binary_zone(self.zone, cuts)
         return labelled
 

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import is_numpy_array
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 
@@ -30,7 +29,7 @@ from grayzone.numerics.checks import (
     check_penalty,
 )
 from grayzone.numerics.kernels import NAMES, Kernel
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.pitfalls import Pitfall
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.greedy import Criterion, Growth, Model, Rules, Watch, move_points

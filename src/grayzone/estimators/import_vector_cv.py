@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from array_api_compat import is_numpy_array
 from sklearn.utils import check_random_state
 
 from grayzone.estimators._base import FunctionClassifier, move_decision
@@ -30,6 +29,7 @@ from grayzone.estimators._search import (
 from grayzone.estimators.import_vector import ImportVectorMachine
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import all_or_nothing
+from grayzone.numerics.namespace import is_numpy_array
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.greedy import Growth, approximate_cv
 from grayzone.sources.labelled import Labelled

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 from scipy.linalg import solve_triangular
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -33,7 +33,7 @@ from grayzone.numerics.checks import (
 )
 from grayzone.numerics.kernels import NAMES, resolve_kernel
 from grayzone.numerics.moments import difference, mean_and_root, triangle
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.pitfalls import Pitfall
 from grayzone.numerics.pivoted import pivoted_columns
 from grayzone.numerics.threads import own_threads

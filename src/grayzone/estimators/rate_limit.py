@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import is_array_api_obj, is_numpy_array
+from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -35,7 +35,7 @@ from grayzone.numerics.checks import (
     as_numpy,
     check_weights,
 )
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.pitfalls import Pitfall
 from grayzone.sources.open import refuse_blocks
 from grayzone.sources.split import check_fraction, split_rows

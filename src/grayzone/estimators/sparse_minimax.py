@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import is_numpy_array
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -37,7 +36,7 @@ from grayzone.numerics.checks import (
     check_integer,
     check_number,
 )
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.pitfalls import Pitfall
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.choose import at_hand

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import device, is_array_api_obj, is_numpy_array
+from array_api_compat import device, is_array_api_obj
 from array_api_compat import to_device as _to_device
 from sklearn import get_config
 
 from grayzone.numerics.checks import as_numpy
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 
 __all__ = ["is_elsewhere", "is_single", "moved"]
 

@@ -26,11 +26,11 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 import scipy.sparse as sp
-from array_api_compat import device, is_numpy_array, is_torch_array
+from array_api_compat import device, is_torch_array
 
 from grayzone.numerics.designs import DenseDesign, Design
 from grayzone.numerics.kernels import TILE_COLUMNS, TILE_ROWS, WORTH_A_THREAD, Kernel
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.threads import PRODUCTS, split
 
 Array = Any

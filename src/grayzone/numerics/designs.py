@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 
 from grayzone.numerics.backend import moved
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.threads import (
     LOOPS,
     ONE_PRODUCT,
@@ -223,6 +223,8 @@ class DenseDesign(Design):
     def scores(self, coef: Array) -> Array:
         if self._small is not None:
             return self._small @ coef.T
+        if self._looped and coef.shape[0] == 1:
+            return self._scores_looped(coef)
         xp = array_namespace(coef)
         d = self.n_features
         slopes = coef[:, :d].T
@@ -237,13 +239,42 @@ class DenseDesign(Design):
         if self._small is not None:
             return residual.T @ self._small
         xp = array_namespace(residual)
-        if self._whole_products:
+        if self._looped and residual.shape[1] == 1:
+            slopes = self._pull_looped(residual[:, 0])
+        elif self._whole_products:
             slopes = sum(self._split(lambda a, b: long_product(residual[a:b].T, self.X[a:b])))
         else:
             slopes = sum(
                 xp.matmul(residual[a:b, :].T, _double(self.X[a:b, :])) for a, b in self.blocks()
             )
         return self._append_sums(slopes, residual)
+
+    @cached_property
+    def _looped(self) -> bool:
+        """Whether compiled loops read X: they are loaded, and there is more of it than a block."""
+        return self.is_loaded and self.X.flags.c_contiguous and self.X.size > _BLOCK_SIZE
+
+    def _scores_looped(self, coef: Array) -> Array:
+        # compile, so only when needed
+        from grayzone.numerics.jit_rows import scores
+        from grayzone.numerics.team import share
+
+        known, out = np.zeros(self.n_features + 1), np.empty((self.n_rows, 1))
+        known[: coef.shape[1]] = coef[0]
+        share(scores, (self.X, known, out[:, 0]), (), self._parts())
+        return out
+
+    def _pull_looped(self, residual: Array) -> Array:
+        from grayzone.numerics.jit_rows import pull
+        from grayzone.numerics.team import share
+
+        parts = self._parts()
+        totals = np.zeros((len(parts) - 1, self.n_features))
+        share(pull, (self.X, residual), (totals,), parts)
+        return totals.sum(axis=0)[None]
+
+    def _parts(self) -> list[int]:
+        return edges(self.n_rows, threads=self.X.size / _READ_BY_A_THREAD, kind=LOOPS)
 
     def _split(self, work: Callable[[int, int], Array]) -> list[Array]:
         # one product a thread, which leaves the interpreter alone

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import device, is_numpy_array, is_torch_array
+from array_api_compat import device, is_torch_array
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 
 Array = Any
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device, is_numpy_array, is_torch_array
+from array_api_compat import device, is_torch_array
 from scipy.linalg import qr
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 
 Array = Any
 

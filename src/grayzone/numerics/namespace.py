@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import array_api_compat
 import array_api_compat.numpy as numpy_namespace
 import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["array_namespace"]
+__all__ = ["array_namespace", "is_numpy_array"]
 
 
 def array_namespace(*arrays: Any) -> Any:
@@ -25,3 +26,16 @@ def array_namespace(*arrays: Any) -> Any:
         if type(array) is not np.ndarray:
             return array_api_compat.array_namespace(*arrays)
     return numpy_namespace
+
+
+def is_numpy_array(array: Any) -> TypeGuard[NDArray[Any]]:
+    """Whether an array, or a number, is NumPy's, without a search for other libraries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grayzone.numerics.namespace import is_numpy_array
+    >>> is_numpy_array(np.zeros(2)), is_numpy_array([0.0, 0.0])
+    (True, False)
+    """
+    return isinstance(array, np.ndarray | np.generic)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
-from array_api_compat import is_numpy_array
 
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.threads import LOOPS, edges, split
 
 Array = Any

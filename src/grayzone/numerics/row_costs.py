@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from array_api_compat import device, is_array_api_obj, is_numpy_array
+from array_api_compat import device, is_array_api_obj
 from numpy.typing import ArrayLike
 
 from grayzone.numerics.checks import Array, as_amounts, as_numpy, check_named, listed
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 
 
 def cost_matrices(

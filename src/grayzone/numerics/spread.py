@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 
 Array = Any
 
@@ -38,8 +38,9 @@ def spread(values: Array, weight: Array, nodes: Array) -> Array:
     array([3., 1., 1.])
     """
     if is_numpy_array(values):
-        place = np.clip(np.searchsorted(nodes, values, side="right") - 1, 0, len(nodes) - 2)
-        share = weight * (values - nodes[place]) / np.diff(nodes)[place]
+        place = np.minimum(np.searchsorted(nodes, values, side="right") - 1, len(nodes) - 2)
+        below = nodes[place]
+        share = weight * (values - below) / (nodes[place + 1] - below)
         upper = np.bincount(place + 1, share, len(nodes))
         return np.bincount(place, weight - share, len(nodes)) + upper
     return _spread_sorted(values, weight, nodes)

@@ -44,7 +44,8 @@ _PAUSES = 32  # of a round, after which others may have the processor
 _WORD = ir.IntType(64)
 _intrinsic: Any = extending.intrinsic
 # LLVM's names of an instruction that lets the processor rest for a moment, and its arguments.
-_X86, _ARM = ("llvm.x86.sse2.pause", []), ("llvm.aarch64.hint", [ir.Constant(ir.IntType(32), 1)])
+_X86: Any = ("llvm.x86.sse2.pause", [])
+_ARM: Any = ("llvm.aarch64.hint", [ir.Constant(ir.IntType(32), 1)])
 _PAUSE = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 
 _give_way: Any = types.ExternalFunction(

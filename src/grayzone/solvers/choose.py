@@ -23,13 +23,12 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array
 from scipy.linalg import qr
 
 from grayzone.numerics.centred_design import CentredDesign
 from grayzone.numerics.designs import DenseDesign, as_design
 from grayzone.numerics.kernel_design import KernelDesign
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.certificate import certify
 from grayzone.solvers.kernel.beyond_memory import BeyondMemory, is_beyond_memory

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.designs import Design
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import Margins, output_pairs
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.threads import split
 
 Array = Any

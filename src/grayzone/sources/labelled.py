@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -28,7 +28,7 @@ from grayzone.numerics.checks import (
     check_weights,
 )
 from grayzone.numerics.designs import Design, as_design
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.row_costs import action_losses, cost_matrices, costs_at
 from grayzone.sources.seen import Seen, checksum
 from grayzone.sources.source import Block, HeldSource, Source, Sums, added

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device, is_array_api_obj, is_numpy_array
+from array_api_compat import device, is_array_api_obj
 from sklearn import get_config
 from sklearn.utils.validation import validate_data
 
 from grayzone.numerics.backend import is_elsewhere, moved
 from grayzone.numerics.checks import as_numpy
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.threads import square_sum
 from grayzone.sources.dask import dask_source, is_dask_array, is_of_dask
 from grayzone.sources.labelled import Labelled, label

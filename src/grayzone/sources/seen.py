@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import is_numpy_array
 
 from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.namespace import is_numpy_array
 from grayzone.sources.source import Block
 
 Array = Any

@@ -13,17 +13,18 @@ these are held, else of some that were drawn.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.kernels import Kernel
-from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.threads import ONE_PRODUCT, split
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
+from grayzone.numerics.threads import LOOPS, ONE_PRODUCT, edges, split
 from grayzone.solvers.greedy.columns import KernelColumns, KnownColumns, kept_left
 from grayzone.solvers.greedy.span import Known, Span, Spanned, solve_lower
 from grayzone.sources.gather import draw_sample
@@ -220,15 +221,17 @@ class NewtonBasis:
         columns = self.columns
         if not is_numpy_array(columns):
             return array_namespace(columns).matmul(columns, coef)
-        out = np.empty(columns.shape[0])
-        # one product a thread, which leaves the interpreter alone
+        (n, q), out = columns.shape, np.zeros(columns.shape[0])
         threads = columns.size / _READ_BY_A_THREAD
-        split(
-            columns.shape[0],
-            lambda a, b: np.matmul(columns[a:b], coef, out=out[a:b]),
-            threads=threads,
-            kind=ONE_PRODUCT,
-        )
+        if not self.many:
+            # one product a thread, which leaves the interpreter alone
+            work = partial(_put_product, columns, coef, out)
+            split(n, work, threads=threads, kind=ONE_PRODUCT)
+            return out
+        from grayzone.numerics.jit import add_rows  # compiles, so only when needed
+
+        parts = edges(n, threads=threads, kind=LOOPS)
+        add_rows(out, self._rows, np.arange(q), np.ascontiguousarray(coef), parts)
         return out
 
     def append(self, place: int, column: Array | None = None) -> None:
@@ -300,6 +303,10 @@ class NewtonBasis:
         if self.pool.complete:
             return Spanned(labelled, self._known(columns))
         return Spanned(labelled, self.span(self.points[:j] + self.points[j + 1 :], factor))
+
+
+def _put_product(columns: Array, coef: Array, out: Array, start: int, stop: int) -> None:
+    np.matmul(columns[start:stop], coef, out=out[start:stop])
 
 
 def left_out(rows: Array, j: int, axis: int = 0) -> Array:

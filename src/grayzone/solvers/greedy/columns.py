@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 
 from grayzone.numerics.kernels import WORTH_A_THREAD, Kernel, dtype_of
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.threads import LOOPS, PRODUCTS, edges, long_product, split
 from grayzone.sources.labelled import Rows
 
@@ -236,8 +236,8 @@ class KernelColumns:
         whole: list[Any] = [np.ascontiguousarray(a) for a in given]
         products = self.right.shape[1] + factors.size
         threads = n * self.n_points / WORTH_A_THREAD * (1 + products / _PRODUCTS)
-        parts = edges(n, threads=threads, kind=LOOPS)
-        sums, square_sums = kernel_sums(*whole, parts, intercept=factors.intercept)
+        whole.append(edges(n, threads=threads, kind=LOOPS))
+        sums, square_sums = kernel_sums(*whole, intercept=factors.intercept)
         return sums, None if squares is None else square_sums
 
 

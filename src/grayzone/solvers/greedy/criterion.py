@@ -11,12 +11,12 @@ from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
 
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 
 from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import Margins, ReferenceMargin
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.solvers import (
     Certificate,
     Problem,

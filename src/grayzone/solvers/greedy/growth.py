@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.kernels import Kernel
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.solvers.greedy.basis import NewtonBasis, left_out, pool_of
 from grayzone.solvers.greedy.criterion import Criterion
 from grayzone.solvers.greedy.refit import Effort, Fitted, refit

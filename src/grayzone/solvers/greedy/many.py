@@ -35,10 +35,10 @@ def second_order(problem: Problem, coef: Array) -> SecondOrder | None:
     columns, y, weight = _held(problem)
     n, p = weight.shape[0], coef.shape[1]
     residual, omega = np.empty(n), np.empty(n)
-    given: list[Array] = [columns, *_whole(coef[0]), y, weight, omega, residual]
     threads = n * p * p / _MULTIPLY_ADDS + n * p / _READ + n / _LOSSES
     parts = edges(n, threads=threads, kind=LOOPS)
-    loss, hessian, gradient = jit_readings.second_order(*given, parts)
+    whole, given = np.ascontiguousarray(coef[0]), (y, weight, omega, residual, parts)
+    loss, hessian, gradient = jit_readings.second_order(columns, whole, *given)
     if not isfinite(loss):
         return None
     return SecondOrder(loss, hessian, gradient[None], residual[:, None], omega[:, None])
@@ -50,9 +50,10 @@ def losses_of_trials(problem: Problem, coefs: Array, own: Array, steps: Array) -
 
     columns, y, weight = _held(problem)
     n, (t, p) = weight.shape[0], coefs.shape
-    given: list[Array] = [columns, *_whole(coefs, own.T, steps), y, weight]
+    given: list[Any] = [columns, *_whole(coefs, own.T, steps), y, weight]
     threads = t * (n * p / _READ + n / _LOSSES)
-    return jit_readings.losses_of_trials(*given, edges(n, threads=threads, kind=LOOPS))
+    given.append(edges(n, threads=threads, kind=LOOPS))
+    return jit_readings.losses_of_trials(*given)
 
 
 def _held(problem: Problem) -> list[Array]:

@@ -8,11 +8,11 @@ from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
 
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 
 from grayzone.numerics.linalg import descend, factorise
 from grayzone.numerics.losses import SmoothedLogistic, softplus
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.solvers.greedy.criterion import (
     MAX_STEPS,
     Criterion,

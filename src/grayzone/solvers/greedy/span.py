@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import scipy.sparse as sp
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 from scipy.linalg import solve_triangular
 
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.solvers.greedy.columns import KernelColumns
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Block, Source, Sums, Task

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 from scipy.linalg.lapack import dtrtri
 
 from grayzone.numerics.backend import moved
@@ -19,7 +19,7 @@ from grayzone.numerics.centred_design import CentreMap
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.linalg import lower_factor
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.pivoted import pivoted_columns
 from grayzone.solvers.kernel.device_matrix import inverse_of_lower
 from grayzone.solvers.kernel.features import indefinite, pivoted_factor

@@ -17,12 +17,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array
 from scipy.linalg.lapack import dpstrf
 
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.kernel_design import KernelDesign
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.pivoted import pivoted_columns
 from grayzone.solvers.certificate import certify_duals
 from grayzone.solvers.loop import Solution, Status

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 from scipy.optimize import minimize
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.moments import ROUNDING, column_variances
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.threads import PRODUCTS, split
 from grayzone.solvers.minimax.aims import Aim
 from grayzone.solvers.minimax.basis import Centred, Family, dense_blocks, row_of

@@ -25,12 +25,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import is_numpy_array
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.moments import ROUNDING
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.solvers.minimax.basis import Family, row_of
 from grayzone.solvers.minimax.direction import bound_of
 from grayzone.solvers.minimax.greedy import (

@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 
 from grayzone.numerics.losses import sigmoid, softplus
 from grayzone.numerics.margins import output_pairs
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 
 Array = Any
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import is_numpy_array
 
 from grayzone.decision.limits import Target, make_limits
+from grayzone.numerics.namespace import is_numpy_array
 from grayzone.numerics.threads import own_threads
 from grayzone.solvers.policy.bounds import FINER, Solution, descend_directly, fit_bound, majorise
 from grayzone.solvers.policy.constrained import constrain

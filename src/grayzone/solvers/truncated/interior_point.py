@@ -420,6 +420,7 @@ def smooth_newton(
     systems = Systems(problem, model.hessian)
     force = xp.reshape(model.gradient, (-1,))  # of the model, after the change
     slope, bend = loss.slopes(margins.margin(scores))
+    lost: float | None = None  # at the scores, where it is known
     for n_iter in range(1, max_iter + 1):
         pull = w * slope
         solve, pulled = systems.at(scores, w * bend, pull, pull)
@@ -438,16 +439,20 @@ def smooth_newton(
             linear = _between(linear, LEAST * slope, 1.0 - LEAST * (1.0 - slope))
             return Inner(change + step, there, linear, n_iter, True)
         # no higher than that slope: steps that may rise by more can go on in circles
-        if not uphill <= _LEVEL * tol:
+        if uphill <= _LEVEL * tol:
+            lost = None
+        else:
+            here = _lost(problem, scores) if lost is None else lost
             along = partial(_along, problem, scores, moved, rise, bent)
-            here = along(0.0)
             t, reached = descend(along, -promised, here)
             if t == 0.0:
                 return Inner(change, scores, before[0], n_iter, False)
-            there = scores + t * moved
-            slope, bend = loss.slopes(margins.margin(there))
-            if t < 1.0 and here - reached <= _CRAWL * tol:
-                return Inner(change + t * step, there, slope, n_iter, False)
+            if t < 1.0:
+                there = scores + t * moved
+                slope, bend = loss.slopes(margins.margin(there))
+                if here - reached <= _CRAWL * tol:
+                    return Inner(change + t * step, there, slope, n_iter, False)
+            lost = reached - t * (rise + 0.5 * t * bent)
         change, scores, force = change + t * step, there, force + t * curved
     return Inner(change, scores, slope, n_iter, False)
 

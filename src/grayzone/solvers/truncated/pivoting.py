@@ -150,8 +150,8 @@ def _pivoted(pieces: _Pieces, part: Array, share: float) -> Array | None:
         active = part.nonzero()[0]
         a, factor = np.zeros(part.size), None
         if active.size:
-            matrix = pieces.grip[active[:, None], active]
-            np.einsum("ii->i", matrix)[...] += (springs + rise)[active]
+            matrix = pieces.grip.take(active, axis=0).take(active, axis=1)
+            matrix.reshape(-1)[:: active.size + 1] += (springs + rise)[active]
             factor, a[active], failed = dposv(matrix, goal[active], lower=True)
             if failed:
                 return None

@@ -22,14 +22,14 @@ from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.designs import Design
 from grayzone.numerics.linalg import factorise, with_diagonal
 from grayzone.numerics.losses import Logistic
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 
 Array = Any
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.centred_design import CentredDesign, CentreMap, are_dear
@@ -15,7 +15,7 @@ from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.losses import TruncatedLogistic, sigmoid
 from grayzone.numerics.margins import Margins, SignedMargin, SoftmaxMargin
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.solvers.kernel.device_design import DeviceKernelDesign
 from grayzone.solvers.kernel.device_matrix import free_memory, is_on_gpu
 from grayzone.solvers.problem import Problem, prior_coef

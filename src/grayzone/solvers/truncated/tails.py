@@ -25,18 +25,18 @@ One reading finds what is needed, wherever the rows are: values of x are few eno
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import expm1
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array
 from scipy.special import expit
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import Floats, as_numpy
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.pieces import PIECE
 from grayzone.numerics.spread import spread
 from grayzone.numerics.tails import excess
@@ -100,7 +100,7 @@ class _Beyond:
         for k in range(K):
             some = xp.nonzero(beyond[:, k] > 0.0)[0]
             own, weight, codes = (xp.take(a, some) for a in (beyond[:, k], weights, labels))
-            own = xp.log1p(BEND * xp.clip(own, max=far))
+            own = xp.log1p(BEND * xp.where(own < far, own, far))
             masses[k] = as_numpy(spread(own, weight, nodes))
             wrong[k] = float(xp.sum(xp.where(codes == k, 0.0, weight * own)))
         return masses, wrong
@@ -160,21 +160,25 @@ def _power(mass: Floats, wrong: float, end: float, doubt: float) -> float:
     """Power of one class."""
     here = (mass > 0.0) & (_NODES > 0.0)
     mass, x = mass[here], _NODES[here]
-    mean = float(mass @ x**2) / float(mass @ x)
-    mass, x = np.append(mass, doubt), np.append(x, mean)
-    return _lowest(mass, x, wrong + doubt * mean, end, LEAST, min(MOST, _CERTAIN / mean))
+    pull = mass * x
+    mean = float(pull @ x) / float(pull.sum())
+    pull, x = np.append(pull, doubt * mean), np.append(x, mean)
+    rise = partial(_rise, x, pull, pull * x, wrong + doubt * mean, end)
+    return _lowest(rise, LEAST, min(MOST, _CERTAIN / mean))
 
 
-def _rise(a: float, mass: Floats, x: Floats, wrong: float, end: float) -> tuple[float, float]:
-    """First and second derivative of minus the log-likelihood.
+def _rise(
+    x: Floats, pull: Floats, bent: Floats, wrong: float, end: float, a: float
+) -> tuple[float, float]:
+    """First and second derivative of minus the log-likelihood, at a power.
 
     As log(1 + e^z) = z + log(1 + e^-z), a wrong row is a right one and a straight line.
     """
-    q, pull = expit(-(end + a * x)), mass * x
-    return wrong - float(pull @ q), float((pull * x) @ (q * (1.0 - q)))
+    q = expit(-(end + a * x))
+    return wrong - float(pull @ q), float(bent @ (q * (1.0 - q)))
 
 
-def _lowest(mass: Floats, x: Floats, wrong: float, end: float, low: float, high: float) -> float:
+def _lowest(rise: Callable[[float], tuple[float, float]], low: float, high: float) -> float:
     """Minimise between two powers, by Newton's method between bounds that close in.
 
     The derivative is concave: from the lower bound no step goes too far, but for rounding errors.
@@ -182,14 +186,14 @@ def _lowest(mass: Floats, x: Floats, wrong: float, end: float, low: float, high:
     a = least = low
     most = high
     for _ in range(_ROUNDS):
-        first, second = _rise(a, mass, x, wrong, end)
+        first, second = rise(a)
         if a == least and first >= 0.0:
             return least
         if second > 0.0 and abs(first) <= _ROUNDING * a * second:
             break
         low, high = (low, a) if first > 0.0 else (a, high)
         step = a - first / second if second > 0.0 else low
-        if step >= high == most and _rise(most, mass, x, wrong, end)[0] <= 0.0:
+        if step >= high == most and rise(most)[0] <= 0.0:
             return most
         a = step if low < step < high else (low * high) ** 0.5
     return a

@@ -1,0 +1,40 @@
+"""Scores of many dense rows, and sums of rows, compiled: one pass over X on all threads.
+
+NumPy would ask for the interpreter's lock on each thread, and make a copy in double precision of
+rows in single precision. Nothing imports this module until many rows are fitted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grayzone.numerics.compiled import loop
+
+Array = Any
+
+# Sums of products may be in any order: that is what lets several be formed at once.
+_ANY_ORDER = {"contract", "reassoc"}
+
+
+@loop(fastmath=_ANY_ORDER)
+def scores(X: Array, coef: Array, out: Array, start: int, stop: int) -> None:
+    """Set the scores (n,) of rows start to stop of X (n, d); the intercept is the last of coef."""
+    d = X.shape[1]
+    for i in range(start, stop):
+        score = 0.0
+        for j in range(d):
+            score += X[i, j] * coef[j]
+        out[i] = score + coef[d]
+
+
+@loop(fastmath=_ANY_ORDER)
+def pull(X: Array, residual: Array, total: Array, start: int, stop: int) -> None:
+    """Add rows start to stop of X (n, d), times their residuals (n,), to the total (d,)."""
+    d, whole = X.shape[1], start + (stop - start) // 4 * 4
+    for i in range(start, whole, 4):  # the total is read and written once for four rows
+        a, b, c, e = residual[i], residual[i + 1], residual[i + 2], residual[i + 3]
+        for j in range(d):
+            total[j] += a * X[i, j] + b * X[i + 1, j] + c * X[i + 2, j] + e * X[i + 3, j]
+    for i in range(whole, stop):
+        for j in range(d):
+            total[j] += residual[i] * X[i, j]

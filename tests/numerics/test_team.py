@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from grayzone.numerics import team
+from grayzone.numerics import team, threads
 from grayzone.numerics.compiled import loop
 from grayzone.numerics.packed import packed
 from grayzone.numerics.threads import LOOPS, ONE_PRODUCT, blas, edges, split
@@ -43,6 +43,12 @@ def refuse(values, start, stop):
         if values[i] < 0.0:
             raise ValueError("below zero")
     return 0.0
+
+
+@pytest.fixture(autouse=True, params=[2, 8])
+def processors(monkeypatch, request):
+    """Threads that take parts beside the caller, whatever machine this is."""
+    monkeypatch.setattr(threads, "processors", lambda: request.param)
 
 
 def kinds_of_rows():
@@ -130,6 +136,20 @@ def test_errors_of_a_part_are_told(parts):
 def test_numbers_that_no_loop_is_compiled_for_are_refused():
     with pytest.raises(TypeError, match="float32 is no array, float, int or bool"):
         packed([np.ones(3), np.float32(1.0)], [], [0, 1, 2])
+
+
+def test_no_more_threads_wait_than_there_are_processors(monkeypatch):
+    called = []
+    monkeypatch.setattr(team, "_team", team._Team())
+    monkeypatch.setattr(
+        threads.Crew, "help_with", lambda self, work, hands: called.append(hands)
+    )  # nobody comes
+    out = np.zeros(100, dtype=np.int64)
+    for n in (1, 3, 200):
+        monkeypatch.setattr(threads, "processors", lambda n=n: n)
+        team.share(count, (out,), (), list(range(0, 101, 10)))
+    assert called == [2, 7]  # two of nine are there by then
+    np.testing.assert_array_equal(out, 3 * 20)
 
 
 @pytest.mark.parametrize("allowed", [1, 3])

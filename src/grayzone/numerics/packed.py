@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
@@ -56,27 +56,22 @@ def _numbers(value: Any) -> list[int]:
 
 def results(rows: Array) -> list[Any]:
     """Return what the loop returned for each part."""
-    if np.any(rows[:, _FAILED]):
+    if rows[:, _FAILED].any():
         raise RuntimeError("a compiled loop failed on some rows")
-    return list(rows[:, _FOUND].view(np.float64))
+    found: list[Any] = rows[:, _FOUND].view(np.float64).tolist()
+    return found
 
 
-class _Kind(NamedTuple):
-    """What compiled code must know of an argument."""
+# Bits of an array's flags by which compiled code differs: how its numbers lie one after the other,
+# and whether they are aligned and may be changed.
+_FLAGS = 0x1 | 0x2 | 0x100 | 0x400
 
-    type: Any
-    n_dimensions: int = -1
-    order: str = ""
-    is_writeable: bool = True
-    is_aligned: bool = True
 
-    @classmethod
-    def of(cls, value: Any) -> _Kind:
-        if not isinstance(value, np.ndarray):
-            return cls(type(value))
-        flags = value.flags
-        order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-        return cls(value.dtype, value.ndim, order, flags.writeable, flags.aligned)
+def _kind(value: Any) -> Any:
+    """Return what compiled code must know of an argument."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim, value.flags.num & _FLAGS
+    return type(value)
 
 
 _known: dict[tuple[Any, ...], int] = {}
@@ -87,7 +82,7 @@ _names, _compiling = count(), Lock()
 def call_of(compiled: Any, given: Sequence[Any], own: Sequence[Array]) -> int:
     """Return the address of what calls a loop with the address of a row of numbers."""
     arguments = [*given, *(array[0] for array in own), 0, 0]
-    key = (compiled, *map(_Kind.of, arguments))
+    key = (compiled, *map(_kind, arguments))
     if key not in _known:
         with _compiling:
             kinds = tuple(map(typeof, arguments))

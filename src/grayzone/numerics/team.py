@@ -182,9 +182,9 @@ class _Team:
         self._is_closed = False
         self.busy = Lock()
 
-    def do(self, call: int, parts: Array) -> None:
-        """Do all parts (k, width) of a loop, for whoever has the lock."""
-        crew, hands = threads.crew, parts.shape[0] - 1
+    def do(self, call: int, parts: Array, hands: int) -> None:
+        """Do all parts (k, width) of a loop, for whoever has the lock, with so many others."""
+        crew = threads.crew
         crew.wanted[0] = 0
         missing = _called(self._board, hands)
         if missing > 0:
@@ -245,14 +245,16 @@ def share(
     found : list of k
         What the loop returns: numbers, or None.
     """
-    if 2 < len(edges) <= _ALL and _team.busy.acquire(blocking=False):
+    # who waits in a compiled loop keeps a processor busy: there are no more of them than of these
+    hands = min(len(edges) - 1, threads.processors()) - 1
+    if hands > 0 and len(edges) <= _ALL and _team.busy.acquire(blocking=False):
         try:
             rows = packed(given, own, edges)
-            _team.do(call_of(compiled, given, own), rows)
+            _team.do(call_of(compiled, given, own), rows, hands)
         finally:
             _team.busy.release()
         return results(rows)
-    # one part, or the team works for another thread
+    # one part or one processor, or the team works for another thread
     return [
         compiled(*given, *(array[k] for array in own), start, stop)
         for k, (start, stop) in enumerate(pairwise(edges))

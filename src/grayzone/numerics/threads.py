@@ -168,6 +168,14 @@ def own_threads() -> Iterator[None]:
         _own_workers.reset(token)
 
 
+@cache
+def processors() -> int:
+    """Count the processors that this process may keep busy, as a container limits them too."""
+    from joblib import cpu_count
+
+    return int(cpu_count())
+
+
 def n_workers() -> int:
     """Count the threads that may be used now."""
     own = _own_workers.get()

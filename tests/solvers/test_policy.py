@@ -10,7 +10,6 @@ from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 
 import grayzone.solvers.policy.bounds as module
-from grayzone.numerics.margins import output_pairs
 from grayzone.numerics.pieces import PIECE
 from grayzone.solvers.policy.bounds import descend_directly, fit_bound, majorise
 from grayzone.solvers.policy.policy import BinaryPolicy, SoftmaxPolicy, policy_of
@@ -69,11 +68,17 @@ def test_pull_is_the_gradient_of_the_losses(policy):
 @EVERY_POLICY
 def test_bend_is_the_hessian_of_the_losses(policy):
     F, q = some_rows(policy)
-    bend, pairs = policy.bend(policy.proba(F), q), list(output_pairs(policy.n_outputs))
-    assert bend.shape == (len(F), len(pairs))
-    for column, (k, m) in zip(bend.T, pairs, strict=True):
-        numeric = central(lambda G, k=k: policy.pull(policy.proba(G), q)[:, k], F, m)
-        np.testing.assert_allclose(column, numeric, rtol=1e-8, atol=1e-9)
+    bend, outputs = policy.bend(policy.proba(F), q), np.eye(policy.n_outputs)
+    assert bend.shape == (len(F), len(policy.pairs))
+    assert np.all(bend >= 0.0)
+    hessian = np.zeros((len(F), policy.n_outputs, policy.n_outputs))
+    for column, (k, m) in zip(bend.T, policy.pairs, strict=True):
+        side = outputs[k] - outputs[m] if k != m else outputs[k]
+        hessian += column[:, None, None] * np.outer(side, side)
+    for k in range(policy.n_outputs):
+        for m in range(policy.n_outputs):
+            numeric = central(lambda G, k=k: policy.pull(policy.proba(G), q)[:, k], F, m)
+            np.testing.assert_allclose(hessian[:, k, m], numeric, rtol=1e-8, atol=1e-9)
 
 
 @EVERY_POLICY
@@ -430,3 +435,25 @@ def test_two_scores_or_their_difference(seed, intercept):
         np.testing.assert_allclose(g.coef[1] + g.coef[0], 0.0, atol=1e-9)
         decided = g.reading.point.scores.argmax(axis=1)
         np.testing.assert_array_equal(decided, f.reading.point.scores[:, 0] > 0.0)
+
+
+@EVERY_POLICY
+def test_compiled_loops_are_the_methods(policy):
+    F, q = some_rows(policy)
+    F[0], F[1] = 1e3, -1e3 * np.arange(policy.n_outputs)
+    n, p = len(F), policy.proba(F)
+
+    def looped(name, width, *columns):
+        out = np.full((n, width), np.nan)
+        for start, stop in ((0, n // 2), (n // 2, n)):
+            policy.compiled(name)()(*columns, out, start, stop)
+        return out
+
+    np.testing.assert_allclose(looped("proba", policy.n_actions, F), p, rtol=1e-14, atol=1e-300)
+    np.testing.assert_allclose(
+        looped("pull", policy.n_outputs, p, q), policy.pull(p, q), atol=1e-14
+    )
+    bend = looped("bend", len(policy.pairs), p, q)
+    np.testing.assert_allclose(bend, policy.bend(p, q), rtol=1e-13, atol=1e-300)
+    losses = [policy.compiled("losses")()(F, q, a, b) for a, b in ((0, n // 2), (n // 2, n))]
+    assert sum(losses) == pytest.approx(np.sum(policy.losses(F, q)), rel=1e-14)

@@ -223,7 +223,7 @@ class DenseDesign(Design):
     def scores(self, coef: Array) -> Array:
         if self._small is not None:
             return self._small @ coef.T
-        if self._looped and coef.shape[0] == 1:
+        if self._looped:
             return self._scores_looped(coef)
         xp = array_namespace(coef)
         d = self.n_features
@@ -239,8 +239,8 @@ class DenseDesign(Design):
         if self._small is not None:
             return residual.T @ self._small
         xp = array_namespace(residual)
-        if self._looped and residual.shape[1] == 1:
-            slopes = self._pull_looped(residual[:, 0])
+        if self._looped:
+            slopes = self._pull_looped(residual)
         elif self._whole_products:
             slopes = sum(self._split(lambda a, b: long_product(residual[a:b].T, self.X[a:b])))
         else:
@@ -259,9 +259,10 @@ class DenseDesign(Design):
         from grayzone.numerics.jit_rows import scores
         from grayzone.numerics.team import share
 
-        known, out = np.zeros(self.n_features + 1), np.empty((self.n_rows, 1))
-        known[: coef.shape[1]] = coef[0]
-        share(scores, (self.X, known, out[:, 0]), (), self._parts())
+        known = np.zeros((coef.shape[0], self.n_features + 1))
+        known[:, : coef.shape[1]] = coef
+        out = np.empty((self.n_rows, coef.shape[0]))
+        share(scores, (self.X, known, out), (), self._parts())
         return out
 
     def _pull_looped(self, residual: Array) -> Array:
@@ -269,9 +270,9 @@ class DenseDesign(Design):
         from grayzone.numerics.team import share
 
         parts = self._parts()
-        totals = np.zeros((len(parts) - 1, self.n_features))
+        totals = np.zeros((len(parts) - 1, residual.shape[1], self.n_features))
         share(pull, (self.X, residual), (totals,), parts)
-        return totals.sum(axis=0)[None]
+        return totals.sum(axis=0)
 
     def _parts(self) -> list[int]:
         return edges(self.n_rows, threads=self.X.size / _READ_BY_A_THREAD, kind=LOOPS)
@@ -289,15 +290,13 @@ class DenseDesign(Design):
         if m == 1 and self._small is not None:
             block = self._small if rows is None else self._small[rows]
             return ((weights * block).T @ block)[None], residual.T @ block
+        threads = n * p * p * m / _WORTH_A_THREAD if is_numpy_array(self.X) else 1
+        if self._looped and n * self.n_features > _BLOCK_SIZE:
+            return self._gram_looped(weights, residual, rows, threads)
         # a multinomial Hessian has weights of both signs, a binary one has not
         rooted = m == 1 and is_numpy_array(self.X) and bool(xp.all(weights >= 0))
-        compiled = rooted and self.is_loaded and self.X.flags.c_contiguous
-        compiled = compiled and n * self.n_features > _BLOCK_SIZE
         if rooted:
             weights, residual = np.sqrt(weights), np.ascontiguousarray(residual)
-        threads = n * p * p * m / _WORTH_A_THREAD if is_numpy_array(self.X) else 1
-        if compiled:
-            return self._gram_compiled(weights, residual, rows, threads)
         part = self._gram_rooted if rooted else self._gram_signed
         work = partial(part, weights, residual, rows)
         grams, pulls = zip(*split(n, work, threads=threads, kind=PRODUCTS), strict=True)
@@ -340,17 +339,17 @@ class DenseDesign(Design):
             pulled += long_product(residual[a:b].T, block)
         return total, pulled
 
-    def _gram_compiled(
-        self, root: Array, residual: Array, rows: Array | None, threads: float
+    def _gram_looped(
+        self, weights: Array, residual: Array, rows: Array | None, threads: float
     ) -> tuple[Array, Array]:
         """Do the same for many rows in one piece of compiled code."""
         from grayzone.numerics.jit_gram import weighted_gram
 
-        parts = edges(root.shape[0], threads=threads, kind=LOOPS)
+        p, residual = self.n_coef, np.ascontiguousarray(residual)
+        parts = edges(weights.shape[0], threads=threads, kind=LOOPS)
         how = self.fit_intercept, self.block_rows, parts
-        total, pulled = weighted_gram(self.X, rows, root[:, 0], residual, *how)
-        p = self.n_coef
-        return total[None, :p, :p], self._append_sums(pulled, residual)
+        totals, pulled = weighted_gram(self.X, rows, weights, residual, *how)
+        return totals[:, :p, :p], self._append_sums(pulled, residual)
 
     def square_sums(self, weights: Array) -> Array:
         xp = array_namespace(weights)

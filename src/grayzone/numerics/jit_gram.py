@@ -15,7 +15,7 @@ from llvmlite import binding
 from numba import types
 from numba.extending import get_cython_function_address
 
-from grayzone.numerics.compiled import loop
+from grayzone.numerics.compiled import loop, part
 from grayzone.numerics.team import share
 
 Array = Any
@@ -28,16 +28,35 @@ dsyrk: Any = types.ExternalFunction("grayzone_dsyrk", types.void(*[types.voidptr
 
 # Constants: an array that is made in compiled code takes longer to compile than all the rest.
 _LOWER, _AS_IT_IS = (np.array([ord(letter)], dtype=np.uint8) for letter in "LN")
-_ONCE = np.ones(1)
+_ONCE, _LESS = np.ones(1), -np.ones(1)
 _DOUBLES = 8  # in a line of the cache: rows of the buffer begin with one
 _ALL = np.empty(0, dtype=np.intp)
+
+
+@part()
+def _add(block: Array, first: int, stop: int, sign: Array, sizes: Array, total: Array) -> None:
+    """Add the products of the columns of rows of a block: the triangle on the upper right."""
+    sizes[1, 0] = stop - first
+    # in Fortran's eyes: total += sign block block'
+    dsyrk(
+        _LOWER.ctypes,
+        _AS_IT_IS.ctypes,
+        sizes[0].ctypes,
+        sizes[1].ctypes,
+        sign.ctypes,
+        block[first:].ctypes,
+        sizes[0].ctypes,
+        _ONCE.ctypes,
+        total.ctypes,
+        sizes[0].ctypes,
+    )
 
 
 @loop()
 def _sum(
     X: Array,
     rows: Array,
-    root: Array,
+    weights: Array,
     residual: Array,
     intercept: bool,
     block: Array,
@@ -47,51 +66,55 @@ def _sum(
     start: int,
     stop: int,
 ) -> None:
-    """Set ``total``, which is zero, and ``pulled`` to the sums of the rows start to stop."""
-    d, width = X.shape[1], total.shape[0]
-    for a in range(start, stop, block.shape[0]):
-        b = min(stop, a + block.shape[0])
+    """Set ``total`` and ``pulled``, which are zero, to the sums of the rows start to stop.
+
+    Rows times the roots of their weights are multiplied with themselves, which takes half of the
+    work that rows and weighted rows would: those of positive weights from the top of the block on,
+    those of negative ones at its end, and those of none nowhere.
+    """
+    d, width, step = X.shape[1], total.shape[1], block.shape[0]
+    for a in range(start, stop, step):
+        b = min(stop, a + step)
         for k in range(a, b):
             x = X[rows[k]] if rows.size else X[k]
-            scaled, r = block[k - a], root[k]
-            for j in range(d):
-                scaled[j] = r * x[j]
-            scaled[d:] = 0.0
-            if intercept:
-                scaled[d] = r
             for q in range(residual.shape[1]):
                 g, into = residual[k, q], pulled[q]
                 for j in range(d):
                     into[j] += g * x[j]
-        sizes[1, 0] = b - a
-        # in Fortran's eyes: total += block block', the triangle that is the upper one here
-        dsyrk(
-            _LOWER.ctypes,
-            _AS_IT_IS.ctypes,
-            sizes[0].ctypes,
-            sizes[1].ctypes,
-            _ONCE.ctypes,
-            block.ctypes,
-            sizes[0].ctypes,
-            _ONCE.ctypes,
-            total.ctypes,
-            sizes[0].ctypes,
-        )
-    for i in range(width):
-        for j in range(i):
-            total[i, j] = total[j, i]
+        for m in range(weights.shape[1]):
+            top, bottom = 0, step
+            for k in range(a, b):
+                w = weights[k, m]
+                if w == 0.0:
+                    continue
+                if w > 0.0:
+                    at, top = top, top + 1
+                else:
+                    at = bottom = bottom - 1
+                x, scaled, r = X[rows[k]] if rows.size else X[k], block[at], np.sqrt(abs(w))
+                for j in range(d):
+                    scaled[j] = r * x[j]
+                if intercept:
+                    scaled[d] = r
+            _add(block, 0, top, _ONCE, sizes, total[m])
+            if bottom < step:
+                _add(block, bottom, step, _LESS, sizes, total[m])
+    for m in range(total.shape[0]):
+        for i in range(width):
+            for j in range(i):
+                total[m, i, j] = total[m, j, i]
 
 
 def weighted_gram(
     X: Array,
     rows: Array | None,
-    root: Array,
+    weights: Array,
     residual: Array,
     intercept: bool,
     block_rows: int,
     edges: Sequence[int],
 ) -> tuple[Array, Array]:
-    """Return the Gram matrix of rows times ``root``, and their product with ``residual``.
+    """Return Gram matrices of weighted rows, and their product with ``residual``.
 
     Parameters
     ----------
@@ -99,8 +122,8 @@ def weighted_gram(
         C-contiguous, in single or double precision; sums are in double.
     rows : ndarray of int or None
         Which rows; None is all of them.
-    root : ndarray of shape (n,)
-        What each of the n rows is multiplied by.
+    weights : ndarray of shape (n, M)
+        What products of each of the n rows with itself weigh in each matrix, of either sign.
     residual : ndarray of shape (n, Q)
         Factors of the sums of rows.
     intercept : bool
@@ -112,17 +135,18 @@ def weighted_gram(
 
     Returns
     -------
-    gram : ndarray of shape (width, width)
-        Its first p rows and columns are meant; the others are zero.
+    grams : ndarray of shape (M, width, width)
+        Their first p rows and columns are meant; the others are zero.
     pulled : ndarray of shape (Q, d)
     """
     d = X.shape[1]
     width = -(-(d + intercept) // _DOUBLES) * _DOUBLES
     k, longest = len(edges) - 1, int(np.max(np.diff(edges)))
-    block = np.empty((k, min(block_rows, max(1, longest)), width))
-    total, pulled = np.zeros((k, width, width)), np.zeros((k, residual.shape[1], d))
+    block = np.zeros((k, min(block_rows, max(1, longest)), width))
+    totals = np.zeros((k, weights.shape[1], width, width))
+    pulled = np.zeros((k, residual.shape[1], d))
     sizes = np.empty((k, _DOUBLES, 2), dtype=np.int32)  # a line of the cache for each thread
     sizes[:, 0, 0] = width
-    given = X, _ALL if rows is None else rows, root, residual, intercept
-    share(_sum, given, (block, sizes, total, pulled), edges)
-    return total.sum(axis=0), pulled.sum(axis=0)
+    given = X, _ALL if rows is None else rows, weights, residual, intercept
+    share(_sum, given, (block, sizes, totals, pulled), edges)
+    return totals.sum(axis=0), pulled.sum(axis=0)

@@ -18,23 +18,26 @@ _ANY_ORDER = {"contract", "reassoc"}
 
 @loop(fastmath=_ANY_ORDER)
 def scores(X: Array, coef: Array, out: Array, start: int, stop: int) -> None:
-    """Set the scores (n,) of rows start to stop of X (n, d); the intercept is the last of coef."""
+    """Set scores (n, Q) of rows start to stop of X (n, d), intercepts last in coef (Q, d + 1)."""
     d = X.shape[1]
     for i in range(start, stop):
-        score = 0.0
-        for j in range(d):
-            score += X[i, j] * coef[j]
-        out[i] = score + coef[d]
+        for q in range(coef.shape[0]):
+            score = 0.0
+            for j in range(d):
+                score += X[i, j] * coef[q, j]
+            out[i, q] = score + coef[q, d]
 
 
 @loop(fastmath=_ANY_ORDER)
 def pull(X: Array, residual: Array, total: Array, start: int, stop: int) -> None:
-    """Add rows start to stop of X (n, d), times their residuals (n,), to the total (d,)."""
-    d, whole = X.shape[1], start + (stop - start) // 4 * 4
-    for i in range(start, whole, 4):  # the total is read and written once for four rows
-        a, b, c, e = residual[i], residual[i + 1], residual[i + 2], residual[i + 3]
-        for j in range(d):
-            total[j] += a * X[i, j] + b * X[i + 1, j] + c * X[i + 2, j] + e * X[i + 3, j]
-    for i in range(whole, stop):
-        for j in range(d):
-            total[j] += residual[i] * X[i, j]
+    """Add rows start to stop of X (n, d), times their residuals (n, Q), to the total (Q, d)."""
+    whole = start + (stop - start) // 4 * 4
+    for q in range(total.shape[0]):
+        into = total[q]
+        for i in range(start, whole, 4):  # the total is read and written once for four rows
+            a, b, c, e = residual[i, q], residual[i + 1, q], residual[i + 2, q], residual[i + 3, q]
+            for j in range(X.shape[1]):
+                into[j] += a * X[i, j] + b * X[i + 1, j] + c * X[i + 2, j] + e * X[i + 3, j]
+        for i in range(whole, stop):
+            for j in range(X.shape[1]):
+                into[j] += residual[i, q] * X[i, j]

@@ -10,7 +10,6 @@ from scipy.optimize import minimize
 
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.linalg import descend, factorise
-from grayzone.numerics.margins import output_pairs
 from grayzone.solvers.policy.problem import PolicyProblem, Reading
 
 Array = Any
@@ -111,9 +110,12 @@ def _derivatives(reading: Reading) -> tuple[Array, Array]:
     problem, coef = reading.problem, reading.point.coef
     grams, gradient = as_numpy(reading["grams"]), as_numpy(reading["gradient"])
     n_outputs, p = coef.shape
-    H = np.empty((n_outputs, p, n_outputs, p))
-    for gram, (k, m) in zip(grams, output_pairs(n_outputs), strict=True):
-        H[k, :, m], H[m, :, k] = gram, gram.T
+    H = np.zeros((n_outputs, p, n_outputs, p))
+    for gram, (k, m) in zip(grams, problem.spec.policy.pairs, strict=True):
+        H[k, :, k] += gram
+        if k != m:
+            H[m, :, m] += gram
+            H[k, :, m] = H[m, :, k] = -gram
     H = H.reshape(coef.size, coef.size)
     ridge = problem.spec.penalty * problem.penalised
     H.ravel()[:: coef.size + 1] += ridge if n_outputs == 1 else np.tile(ridge, n_outputs)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from array_api_compat import device
 
 from grayzone.numerics.losses import sigmoid, softplus
-from grayzone.numerics.margins import output_pairs
 from grayzone.numerics.namespace import array_namespace, is_numpy_array
 
 Array = Any
@@ -26,6 +26,7 @@ class BinaryPolicy:
 
     n_actions = 2
     n_outputs = 1
+    pairs: Sequence[tuple[int, int]] = ((0, 0),)  # of outputs that Hessians are sums over
 
     def compiled(self, name: str) -> Callable[[], Any] | None:
         """Return what gives the compiled loop of a method; asking for it compiles."""
@@ -57,10 +58,11 @@ class SoftmaxPolicy:
 
     def __init__(self, n_actions: int) -> None:
         self.n_actions = self.n_outputs = n_actions
+        self.pairs = tuple(combinations(range(n_actions), 2))
 
     def compiled(self, name: str) -> Callable[[], Any] | None:
-        """Return None: many actions keep NumPy busy for long enough."""
-        return None
+        """Return what gives the compiled loop of a method, as for two actions."""
+        return partial(_compiled, f"softmax_{name}")
 
     def proba(self, F: Array) -> Array:
         """Probabilities of the actions, (n, A)."""
@@ -81,14 +83,14 @@ class SoftmaxPolicy:
         return array_namespace(p).sum(q, axis=1, keepdims=True) * p - q
 
     def bend(self, p: Array, q: Array) -> Array:
-        """Hessian weights of the log-losses, for the pairs of outputs."""
+        """Hessian weights of the log-losses, for squares of the differences of two outputs.
+
+        As one constant added to all scores changes nothing, these are all there is: the Hessian of
+        a row is the sum over pairs of q p_k p_m (e_k - e_m)(e_k - e_m)', no term of it negative.
+        """
         xp = array_namespace(p)
         total = xp.sum(q, axis=1)
-        pairs = output_pairs(self.n_outputs)
-        return xp.stack(
-            [total * p[:, k] * (float(k == m) - p[:, m]) for k, m in pairs],
-            axis=1,
-        )
+        return xp.stack([total * p[:, k] * p[:, m] for k, m in self.pairs], axis=1)
 
     def reward_pull(self, p: Array, R: Array) -> Array:
         """Gradient in the scores of the expected rewards R (n, A)."""

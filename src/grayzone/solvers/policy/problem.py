@@ -35,7 +35,6 @@ from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.designs import Design
 from grayzone.numerics.losses import sigmoid, softplus
-from grayzone.numerics.margins import output_pairs
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pieces import mapped, summed
 from grayzone.solvers.policy.policy import Policy, policy_of
@@ -243,8 +242,7 @@ class _SumsAt:
         p = point.proba(spec, rows)
         if DERIVATIVES in self.wanted:
             q = p * spec.amounts(rows) if self.renew else self.bound.targets(spec, rows)
-            pairs = len(output_pairs(policy.n_outputs))
-            bend = policy_values(policy, "bend", pairs, p, q)
+            bend = policy_values(policy, "bend", len(policy.pairs), p, q)
             pull = policy_values(policy, "pull", policy.n_outputs, p, q)
             sums["grams"], sums["gradient"] = spec.design(rows).gram(bend, pull)
             if self.renew:

@@ -321,6 +321,7 @@ def _parameters(draw: Any, estimator: str) -> dict[str, Any]:
 
 _SIZES = _one_of(*([20, 30, 40, 60] * 4), 2, 3, 4, 6, 10, 10, 120)
 _ENOUGH = _one_of(12, 20, 30, 40)
+_MANY_ROWS = _one_of(900, 4100)  # from which on fits start from parts of the rows
 _FEATURES = _one_of(1, 2, 2, 3, 5)
 _CLASSES = _weighted({2: 14, 3: 4, 6: 1})
 _DIGITS = st.integers(0, 99)
@@ -388,6 +389,16 @@ def _carrier(draw: Any, estimator: str) -> str:
     return "NumPy" if refused and not draw(_SELDOM) else name
 
 
+def _is_linear(case: dict[str, Any]) -> bool:
+    """Whether fits are of linear functions, which thousands of rows make no slower."""
+    linear = case["parameters"].get("kernel", "linear") == "linear"
+    return linear and case["estimator"] in (
+        "TruncatedLogisticRegression",
+        "TightBoundLogisticRegression",
+        "MinimaxProbabilityMachine",
+    )
+
+
 @st.composite
 def cases(draw: Any) -> Case:
     """Draw a case."""
@@ -399,6 +410,8 @@ def cases(draw: Any) -> Case:
         "carrier": _carrier(draw, estimator),
         "new rows": draw(_NEW_ROWS),
     }
+    if _is_linear(case) and draw(_SELDOM):
+        case["rows"]["n"] = draw(_MANY_ROWS)
     if draw(_SELDOM):
         case["fitted before"] = True
     if estimator in _BY_ROWS and draw(_SELDOM):

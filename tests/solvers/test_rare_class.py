@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from grayzone import TruncatedLogisticRegression
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import TruncatedLogistic, sigmoid
-from grayzone.numerics.margins import SignedMargin
+from grayzone.numerics.margins import SignedMargin, SoftmaxMargin
 from grayzone.solvers import Problem, certify, minimise_problem
 from grayzone.solvers.truncated.pinned import pinned_constant, pinned_sign
 from grayzone.solvers.truncated.start import _stratified, closer, first_coef
@@ -70,6 +71,25 @@ def test_a_part_keeps_the_rare_class_and_the_balance():
         share = part.weight[part.margins.y == sign].sum() / np.sum(problem.margins.y == sign)
         assert share == pytest.approx(0.2, rel=0.01)
     assert part.penalty == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("n_classes", [3, 4, 10])
+def test_starts_from_parts_come_to_an_end_with_several_classes(n_classes):
+    # parts of classes that were nearly all kept were the whole again, without an end
+    for n in (4000, 4003, 4400, 8000, 20_000):
+        X = np.random.default_rng(0).normal(size=(n, 2))
+        codes = np.arange(n) % n_classes
+        X[:, 0] += codes
+        model = TruncatedLogisticRegression(random_state=0).fit(X, codes)
+        assert model.dual_gap_ <= model.tol
+
+
+def test_a_part_is_no_more_than_half():
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(4000, 2)), np.arange(4000) % 4
+    loss = TruncatedLogistic(np.full(4000, -1.0))
+    margins = SoftmaxMargin(codes[:, None] == np.arange(4))
+    assert _stratified(Problem(as_design(X, True), margins, loss, np.ones(4000), 1.0), 0) is None
 
 
 def test_a_start_is_left_for_a_better_one_only():

@@ -16,6 +16,7 @@ Array = Any
 _PART = 5  # rows in a level for one in the level before
 _LARGE_PART = 10  # the same where that leaves plenty
 _PLENTY = 20_000
+_MOST = 0.51  # of the rows that a part has
 _RAREST = 20  # rows of a class without which there is no start from a part
 _EACH, _FEW_EACH = 20, 5  # rows of a part for each coefficient; few where a Hessian is dear
 _MIN_ROWS = 800  # fewer rows are solved outright
@@ -98,7 +99,8 @@ def _stratified(problem: Problem, seed: int) -> Problem | None:
     """Every k-th row of each class, or more of a rare one; None when these would be too few.
 
     What a part knows of the optimum it knows from the rows of its rarest class. Where these are
-    nearly all there are, they weigh as much as every k-th of them would.
+    nearly all there are, they weigh as much as every k-th of them would. Where that holds for all
+    classes, the part would be the whole: None, too, if it had more than half of the rows.
     """
     codes = problem.margins.codes
     counts = np.bincount(codes)
@@ -112,6 +114,8 @@ def _stratified(problem: Problem, seed: int) -> Problem | None:
     for code, step in enumerate(steps):
         chosen[np.flatnonzero(codes == code)[first % step :: step]] = True
     rows = np.flatnonzero(chosen)
+    if rows.size > _MOST * codes.size:
+        return None
     weight = problem.weight[rows] * (steps / every)[codes[rows]]
     margins, loss = problem.margins.take(rows), problem.loss.take(rows)
     return Problem(problem.design.part(rows), margins, loss, weight, problem.penalty / every)

@@ -52,6 +52,50 @@ def _add(block: Array, first: int, stop: int, sign: Array, sizes: Array, total: 
     )
 
 
+@part()
+def _pull(X: Array, rows: Array, residual: Array, pulled: Array, start: int, stop: int) -> None:
+    """Add rows times their residuals."""
+    for k in range(start, stop):
+        x = X[rows[k]] if rows.size else X[k]
+        for q in range(residual.shape[1]):
+            g, into = residual[k, q], pulled[q]
+            for j in range(X.shape[1]):
+                into[j] += g * x[j]
+
+
+@part()
+def _put(
+    X: Array,
+    rows: Array,
+    weights: Array,
+    m: int,
+    intercept: bool,
+    block: Array,
+    start: int,
+    stop: int,
+) -> tuple[int, int]:
+    """Put rows times the roots of their weights into a block.
+
+    Those of positive weights from its top on, those of negative ones at its end, those of none
+    nowhere. Returns where the first stop and the others begin.
+    """
+    d, top, bottom = X.shape[1], 0, block.shape[0]
+    for k in range(start, stop):
+        w = weights[k, m]
+        if w == 0.0:
+            continue
+        if w > 0.0:
+            at, top = top, top + 1
+        else:
+            at = bottom = bottom - 1
+        x, scaled, r = X[rows[k]] if rows.size else X[k], block[at], np.sqrt(abs(w))
+        for j in range(d):
+            scaled[j] = r * x[j]
+        if intercept:
+            scaled[d] = r
+    return top, bottom
+
+
 @loop()
 def _sum(
     X: Array,
@@ -69,38 +113,19 @@ def _sum(
     """Set ``total`` and ``pulled``, which are zero, to the sums of the rows start to stop.
 
     Rows times the roots of their weights are multiplied with themselves, which takes half of the
-    work that rows and weighted rows would: those of positive weights from the top of the block on,
-    those of negative ones at its end, and those of none nowhere.
+    work that rows and weighted rows would.
     """
-    d, width, step = X.shape[1], total.shape[1], block.shape[0]
+    step = block.shape[0]
     for a in range(start, stop, step):
         b = min(stop, a + step)
-        for k in range(a, b):
-            x = X[rows[k]] if rows.size else X[k]
-            for q in range(residual.shape[1]):
-                g, into = residual[k, q], pulled[q]
-                for j in range(d):
-                    into[j] += g * x[j]
+        _pull(X, rows, residual, pulled, a, b)
         for m in range(weights.shape[1]):
-            top, bottom = 0, step
-            for k in range(a, b):
-                w = weights[k, m]
-                if w == 0.0:
-                    continue
-                if w > 0.0:
-                    at, top = top, top + 1
-                else:
-                    at = bottom = bottom - 1
-                x, scaled, r = X[rows[k]] if rows.size else X[k], block[at], np.sqrt(abs(w))
-                for j in range(d):
-                    scaled[j] = r * x[j]
-                if intercept:
-                    scaled[d] = r
+            top, bottom = _put(X, rows, weights, m, intercept, block, a, b)
             _add(block, 0, top, _ONCE, sizes, total[m])
             if bottom < step:
                 _add(block, bottom, step, _LESS, sizes, total[m])
     for m in range(total.shape[0]):
-        for i in range(width):
+        for i in range(total.shape[1]):
             for j in range(i):
                 total[m, i, j] = total[m, j, i]
 

@@ -171,7 +171,7 @@ def own_threads() -> Iterator[None]:
 @cache
 def processors() -> int:
     """Count the processors that this process may keep busy, as a container limits them too."""
-    from joblib import cpu_count
+    from joblib import cpu_count  # which scikit-learn needs itself
 
     return int(cpu_count())
 

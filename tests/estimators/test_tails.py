@@ -217,10 +217,10 @@ def test_what_is_no_kind_of_tails_is_an_error():
 
 def test_weights_of_values_spread_over_nodes_keep_linear_sums():
     rng = np.random.default_rng(0)
-    nodes = np.array([0.0, 0.5, 2.0, 7.0])
+    nodes = np.array([0.0, 2.5, 5.0, 7.5])
     values, weight = rng.uniform(0, 7, 100), rng.uniform(size=100)
-    values[:2] = 0.0, 7.0
-    mass = spread(values, weight, nodes)
+    values[:3] = 0.0, 2.5, 7.5
+    mass = spread(values, weight, 2.5, 4)
     np.testing.assert_allclose(_spread_sorted(values, weight, nodes), mass)
     assert mass.sum() == pytest.approx(weight.sum())
     assert mass @ nodes == pytest.approx(weight @ values)

@@ -1,9 +1,11 @@
 """Rows with labels are the same wherever they are: held in one place, or read a block at a time."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from array_api_compat import array_namespace
+from sklearn.linear_model import LogisticRegression
 
 from grayzone import TruncatedLogisticRegression
 from grayzone.sources import from_batches
@@ -138,17 +140,44 @@ def test_labels_of_any_kind_are_counted_as_they_are_sorted(labels):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_one_bad_value_among_many_is_refused_as_among_few(value, order, monkeypatch):
+@pytest.mark.parametrize("labels", [Y, Y == "a", (Y == "a").astype(float)], ids=["str", "bool", "f"])
+def test_one_bad_value_is_refused_in_the_words_of_scikit_learn(labels, value, order):
     bad = np.array(X, order=order)
     bad[17, 1] = value
-    few = pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)")
-    with few as told:
-        TruncatedLogisticRegression().fit(bad, Y == "a")
-    monkeypatch.setattr("grayzone.sources.open._MANY_VALUES", 0)
+    with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)") as told:
+        TruncatedLogisticRegression().fit(bad, labels)
     with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)") as also:
-        TruncatedLogisticRegression().fit(bad, Y == "a")
-    assert str(told.value) == str(also.value)
-    TruncatedLogisticRegression().fit(X, Y == "a")
+        LogisticRegression().fit(bad, labels)
+    said, other = (str(e.value).split("\n")[0] for e in (told, also))
+    assert said == other
+    model = TruncatedLogisticRegression().fit(X, labels)
+    with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
+        model.predict(bad)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("labels", [Y, Y == "a", (Y == "a").astype(int)], ids=["str", "bool", "int"])
+def test_a_fit_forgets_the_names_of_the_one_before_and_knows_how_many_features_it_has(
+    labels, order
+):
+    names = [f"f{j}" for j in range(X.shape[1])]
+    model = TruncatedLogisticRegression().fit(pd.DataFrame(X, columns=names), labels)
+    assert list(model.feature_names_in_) == names
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(X)
+    one_less = np.array(X[:, :-1], order=order)
+    model.fit(one_less, labels)
+    assert model.n_features_in_ == X.shape[1] - 1
+    assert not hasattr(model, "feature_names_in_")
+    assert model.predict(one_less).shape == Y.shape
+    with pytest.raises(ValueError, match=f"X has {X.shape[1]} features"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(X, labels[:-1])
+    with pytest.raises(ValueError, match="1D array"):
+        model.fit(X[:, 0], labels)
+    with pytest.raises(ValueError, match="0 sample"):
+        model.fit(X[:0], labels[:0])
 
 
 def test_a_block_of_one_label_knows_nothing_of_those_that_are_far_away():

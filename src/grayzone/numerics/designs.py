@@ -84,6 +84,8 @@ class Design(ABC):
     forms_gram = True
     # whether exact Gram matrices of some rows cost more than coarse ones of all
     exact_is_dear = False
+    # whether compiled loops are at work on the rows, so that others cost little to load
+    is_loaded = False
 
     def __init__(self, X: Array, fit_intercept: bool) -> None:
         self.X = X
@@ -182,6 +184,14 @@ def _double(block: Array) -> Array:
     """Block in double precision; the block itself where it is so already."""
     xp = array_namespace(block)
     return block if block.dtype == xp.float64 else xp.astype(block, xp.float64)
+
+
+def _gram_of(block: Array, weights: Array) -> Array:
+    """Weighted Gram matrix; half of the work (syrk) with roots of the weights, where they exist."""
+    if weights.size and weights.min() < 0:
+        return (weights * block).T @ block
+    scaled = np.sqrt(weights) * block
+    return scaled.T @ scaled
 
 
 class DenseDesign(Design):
@@ -289,9 +299,9 @@ class DenseDesign(Design):
         n, p, m = weights.shape[0], self.n_coef, weights.shape[1]
         if m == 1 and self._small is not None:
             block = self._small if rows is None else self._small[rows]
-            return ((weights * block).T @ block)[None], residual.T @ block
+            return _gram_of(block, weights)[None], residual.T @ block
         threads = n * p * p * m / _WORTH_A_THREAD if is_numpy_array(self.X) else 1
-        if self._looped and n * self.n_features > _BLOCK_SIZE:
+        if threads > 1 and self.is_loaded and self.X.flags.c_contiguous:
             return self._gram_looped(weights, residual, rows, threads)
         # a multinomial Hessian has weights of both signs, a binary one has not
         rooted = m == 1 and is_numpy_array(self.X) and bool(xp.all(weights >= 0))

@@ -187,6 +187,8 @@ class TruncatedLogistic:
     ----------
     floor : array of shape (n,)
         The floors F, one a row; ``-inf`` leaves that row the plain logistic loss.
+    is_loaded : bool
+        Whether there are compiled loops at work on the rows anyway.
 
     See Also
     --------
@@ -207,8 +209,8 @@ class TruncatedLogistic:
     array([0.3133, 2.1269])
     """
 
-    def __init__(self, floor: Array) -> None:
-        self.floor = floor
+    def __init__(self, floor: Array, is_loaded: bool = False) -> None:
+        self.floor, self.is_loaded = floor, is_loaded
 
     @cached_property
     def slope_at_floor(self) -> Array:
@@ -223,7 +225,7 @@ class TruncatedLogistic:
 
     def take(self, rows: Array) -> TruncatedLogistic:
         """Return the loss of these rows."""
-        return TruncatedLogistic(self.floor[rows])
+        return TruncatedLogistic(self.floor[rows], self.is_loaded)
 
     def value(self, u: Array) -> Array:
         """Loss of each margin."""
@@ -231,7 +233,7 @@ class TruncatedLogistic:
 
     def slope(self, u: Array) -> Array:
         """Derivative; at the kink the value from the left, 0."""
-        if are_many(u, self.floor):
+        if are_many(u, self.floor, is_loaded=self.is_loaded):
             # compiles, so only when needed
             from grayzone.numerics import jit_losses
 
@@ -246,7 +248,7 @@ class TruncatedLogistic:
 
     def slopes(self, u: Array) -> tuple[Array, Array]:
         """Slope and curvature, for the price of one exponential."""
-        if are_many(u, self.floor):
+        if are_many(u, self.floor, is_loaded=self.is_loaded):
             from grayzone.numerics import jit_losses
 
             first, second = np.empty(u.shape[0]), np.empty(u.shape[0])
@@ -269,12 +271,12 @@ class TruncatedLogistic:
 
     def fenchel_young_sum(self, u: Array, a: Array, weight: Array) -> float | None:
         """Sum of weighted Fenchel-Young losses, likewise."""
-        if type(self) is not TruncatedLogistic or not are_many(u, self.floor, a, weight):
+        columns, plain = (u, self.floor, a, weight), type(self) is TruncatedLogistic
+        if not (plain and are_many(*columns, is_loaded=self.is_loaded)):
             return None
         from grayzone.numerics import jit_losses
 
-        columns = u, self.floor, a, weight, _SERIES
-        return sum(looped(jit_losses.fenchel_young_sum, *columns, n_rows=u.shape[0]))
+        return sum(looped(jit_losses.fenchel_young_sum, *columns, _SERIES, n_rows=u.shape[0]))
 
     def conjugate(self, a: Array) -> Array:
         r"""Convex conjugate :math:`h^*(a) = \sup_u\, a u - h(u)`, infinite outside [0, 1].

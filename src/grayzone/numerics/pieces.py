@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 PIECE = 16384  # rows whose elementwise work stays in the cache
 MANY = 100_000  # rows from which compiled loops are worth their loading
+MANY_WHERE_LOADED = PIECE  # the same of loops that take long enough, where others are loaded anyway
 
 
 def mapped(
@@ -81,10 +82,15 @@ def summed(
     return sum(split(n, work, threads=n / PIECE))
 
 
-def are_many(*columns: Array) -> bool:
-    """Whether columns are NumPy's, of many rows and in double precision."""
+def are_many(*columns: Array, is_loaded: bool = False) -> bool:
+    """Whether columns are NumPy's, in double precision, and of rows enough for compiled loops."""
     n = columns[0].size if is_numpy_array(columns[0]) else 0
-    return n >= MANY and all(c.shape == (n,) and c.dtype == np.float64 for c in columns)
+    return n >= least_rows(is_loaded) and all(c.shape == (n,) and c.dtype == np.float64 for c in columns)
+
+
+def least_rows(is_loaded: bool) -> int:
+    """Rows from which compiled loops are worth it, where others are loaded or are not."""
+    return min(MANY, MANY_WHERE_LOADED) if is_loaded else MANY
 
 
 def looped(loop: Callable[..., T], *arguments: Any, n_rows: int) -> list[T]:

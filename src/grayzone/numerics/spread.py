@@ -1,4 +1,4 @@
-"""Weights of many values, as weights of a few nodes."""
+"""Weights of many values, as weights of a few nodes that are evenly spaced."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from grayzone.numerics.namespace import array_namespace, is_numpy_array
 Array = Any
 
 
-def spread(values: Array, weight: Array, nodes: Array) -> Array:
+def spread(values: Array, weight: Array, apart: float, n_nodes: int) -> Array:
     """Share the weight of each value between the two nodes around it, in proportion.
 
-    Sums of functions that are linear between nodes stay as they are, and depend on the values
+    Nodes are 0, ``apart``, 2 ``apart`` and so on: which two are around a value takes no search. Sums of functions that are linear between nodes stay as they are, and depend on the values
     continuously.
 
     Parameters
     ----------
     values, weight : arrays of shape (n,)
         Values lie between the first and the last node.
-    nodes : array of shape (J,)
-        In ascending order, of the same library.
+    apart : float
+        Distance between nodes.
+    n_nodes : int
+        Their number J.
 
     Returns
     -------
@@ -34,16 +36,19 @@ def spread(values: Array, weight: Array, nodes: Array) -> Array:
     --------
     >>> import numpy as np
     >>> from grayzone.numerics.spread import spread
-    >>> spread(np.array([0.25, 2.0]), np.array([4.0, 1.0]), np.array([0.0, 1.0, 2.0]))
+    >>> spread(np.array([0.25, 2.0]), np.array([4.0, 1.0]), apart=1.0, n_nodes=3)
     array([3., 1., 1.])
     """
     if is_numpy_array(values):
-        place = np.minimum(np.searchsorted(nodes, values, side="right") - 1, len(nodes) - 2)
-        below = nodes[place]
-        share = weight * (values - below) / (nodes[place + 1] - below)
-        upper = np.bincount(place + 1, share, len(nodes))
-        return np.bincount(place, weight - share, len(nodes)) + upper
-    return _spread_sorted(values, weight, nodes)
+        at = values / apart
+        place = np.minimum(at.astype(np.intp), n_nodes - 2)
+        share = weight * (at - place)
+        mass = np.bincount(place, weight - share, n_nodes)
+        mass[1:] += np.bincount(place, share, n_nodes - 1)
+        return mass
+    xp = array_namespace(values)
+    places = xp.arange(n_nodes, dtype=values.dtype, device=device(values))
+    return _spread_sorted(values, weight, apart * places)
 
 
 def _spread_sorted(values: Array, weight: Array, nodes: Array) -> Array:

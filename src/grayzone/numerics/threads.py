@@ -196,6 +196,7 @@ class Kind(NamedTuple):
 
     most: int  # threads that are not in each other's way
     hand_overs: float  # that take as long as a unit of work, a fifth of a millisecond
+    least: float = 2.0  # units of work that are worth a second thread
 
 
 # NumPy's calls on some ten thousand numbers, products of small matrices between which the lock is
@@ -203,7 +204,7 @@ class Kind(NamedTuple):
 # cores more than four threads make the first slower, and the hand-over of the third takes 12
 # microseconds; the second is in between, the last is that of two lines of the cache.
 ELEMENTWISE, PRODUCTS, ONE_PRODUCT = Kind(4, 2.0), Kind(8, 4.0), Kind(2**20, 16.0)
-LOOPS = Kind(128, 64.0)
+LOOPS = Kind(128, 64.0, 1.0)
 
 
 def edges(n_rows: int, *, threads: float, kind: Kind) -> list[int]:
@@ -213,7 +214,7 @@ def edges(n_rows: int, *, threads: float, kind: Kind) -> list[int]:
     are handed their ranges one after the other: k of them take W / k + k - 1 for work that takes as
     long as W hand-overs, which is least where k (k - 1) = W, so that more of them would only cost.
     """
-    if threads < 2:
+    if threads < kind.least:
         return [0, n_rows]
     worth = int(0.5 + sqrt(0.25 + kind.hand_overs * threads))
     workers = max(1, min(n_workers(), kind.most, worth, n_rows))

@@ -28,9 +28,6 @@ COSTS_OF_BLOCKS = (
 )
 
 
-_MANY_VALUES = 2**20  # values from which threads are worth waking
-
-
 def open_rows(
     estimator: Any,
     X: Any,
@@ -176,27 +173,38 @@ def _checked(
         raise ValueError(
             f"{type(source).__name__} has rows of no features; a fit needs at least one feature."
         )
-    estimator.n_features_in_ = source.n_features
-    estimator.__dict__.pop("feature_names_in_", None)
-    if source.feature_names is not None:
-        estimator.feature_names_in_ = source.feature_names
+    _note_features(estimator, source.n_features, source.feature_names)
     return source
 
 
-def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+def _note_features(estimator: Any, n_features: int, names: Array | None = None) -> None:
+    estimator.n_features_in_ = n_features
+    vars(estimator).pop("feature_names_in_", None)
+    if names is not None:
+        estimator.feature_names_in_ = names
+
+
+def validated(
+    estimator: Any, X: Any, y: Any = "no_validation", reset: bool = True, **options: Any
+) -> Any:
     """Check data by scikit-learn; arrays of other libraries stay where they are.
 
-    Labels that are numbers follow X, in whatever library they come.
+    Labels that are numbers follow X, in whatever library they come. ``options`` say which dtypes
+    and formats of sparse matrices there may be.
     """
     if not is_elsewhere(X):
         y = as_numpy(y) if is_elsewhere(y) else y
         # by a sum that may overflow scikit-learn looks for infinities
         with np.errstate(over="ignore", invalid="ignore"):
-            if _are_many(X) and isfinite(square_sum(X)):
-                options = {**options, "ensure_all_finite": False}
-            return validate_data(estimator, X, y, **options)
+            if _is_plain(X) and isfinite(square_sum(X)):
+                if _is_expected(estimator, X, y, reset):
+                    if reset:
+                        _note_features(estimator, X.shape[1])
+                    return (X, y) if reset else X
+                options["ensure_all_finite"] = False
+            return validate_data(estimator, X, y, reset=reset, **options)
     xp = array_namespace(X)
-    options = {**options, "dtype": [xp.float64, xp.float32], "accept_sparse": False}
+    options = {**options, "dtype": [xp.float64, xp.float32], "accept_sparse": False, "reset": reset}
     if isinstance(y, str):
         return validate_data(estimator, X, **options)
     # of array libraries only NumPy has labels that are no numbers
@@ -206,11 +214,23 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) 
     return validate_data(estimator, X, y, **options)
 
 
-def _are_many(X: Any) -> bool:
-    """Whether values are so many, and lie so, that their squares tell sooner if one is none."""
-    if not (type(X) is np.ndarray and X.dtype == np.float64 and X.size > _MANY_VALUES):
+def _is_plain(X: Any) -> bool:
+    """Whether rows are what every check hands back as it is, but for values that are no numbers."""
+    if not (type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size):
         return False
-    return X.flags.c_contiguous or X.flags.f_contiguous
+    return bool(X.flags.c_contiguous or X.flags.f_contiguous)
+
+
+def _is_expected(estimator: Any, X: Array, y: Any, reset: bool) -> bool:
+    """Whether rows that are plain, and their labels, leave scikit-learn nothing to say.
+
+    To find out that they are no data frame takes it longer than all checks of a few thousand rows.
+    """
+    if reset:
+        return type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in "biu"
+    known = vars(estimator)
+    same = known.get("n_features_in_") == X.shape[1] and "feature_names_in_" not in known
+    return same and isinstance(y, str)
 
 
 def check_same_place(estimator: Any, X: Any, fitted: Array, method: str) -> None:

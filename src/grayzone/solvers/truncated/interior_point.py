@@ -43,6 +43,7 @@ _MOST_BENT = 0.1  # more than sigma'' ever is
 _LEVEL = 0.25  # slope at the end of a step, as a share of that at its start, that is no way up
 _CRAWL = 0.01  # gain of a shortened step, in units of the accuracy, that others like it follow
 _WORTH_A_THREAD = 200_000  # numbers in rows that compiled loops read in a fifth of a millisecond
+_TURN = 10.0  # how far margins may turn off the straight line that a step takes them for
 _BACK_OFF = 0.99  # share of the way to the boundary that a step may go
 
 
@@ -84,31 +85,35 @@ class Inner(NamedTuple):
 
 @dataclass
 class _Iterate:
-    """Primal and dual variables of all rows, and the residuals they leave."""
+    """Primal and dual variables of all rows.
+
+    Slacks p and q are variables of their own: as differences of xi they would round to zero near
+    the end. They are one array (2, n), as are the multipliers alpha and beta: what is done to the
+    one is done to the other.
+    """
 
     change: Array
     scores: Array
     u: Array
     xi: Array
-    # slacks of their own: as differences of xi they would round to zero near the end
-    p: Array
-    q: Array
-    alpha: Array
-    beta: Array
+    slacks: Array
+    multipliers: Array
 
-    def complementarity(self) -> float:
-        xp = array_namespace(self.u)
-        return float(xp.sum(self.alpha * self.p) + xp.sum(self.beta * self.q))
+    def products(self) -> Array:
+        """Return alpha p and beta q, whose sum is the complementarity."""
+        return self.slacks * self.multipliers
+
+    def inner(self, problem: Problem, n_iter: int, converged: bool) -> Inner:
+        alpha = self.multipliers[0, :] / problem.weight
+        return Inner(self.change, self.scores, alpha, n_iter, converged)
 
 
 class _Direction(NamedTuple):
     change: Array
     scores: Array
     xi: Array
-    p: Array
-    q: Array
-    alpha: Array
-    beta: Array
+    slacks: Array
+    multipliers: Array
     length: float  # the longest step that keeps slacks and multipliers non-negative, 1 at most
 
 
@@ -119,15 +124,16 @@ class _Newton:
         xp, problem = array_namespace(at.u), systems.problem
         self.problem, self.at = problem, at
         e = xp.exp(-xp.abs(at.xi))
-        rise = problem.weight * xp.where(at.xi >= 0, 1.0, e) / (1.0 + e)
-        bend = problem.weight * e / (1.0 + e) ** 2
-        self.A, self.B = at.alpha / at.p, at.beta / at.q
-        self.S = bend + self.A + self.B
-        self.r_xi = rise - at.alpha - at.beta
-        self.r_p = at.xi - at.u - at.p
-        self.r_q = at.xi - problem.loss.floor - at.q
-        omega = self.A * (bend + self.B) / self.S
-        self.solve, pulled = systems.at(at.scores, omega, at.alpha, at.alpha)
+        share = problem.weight / (1.0 + e)  # of sigma(-|xi|) or its complement
+        small = e * share
+        bend = small / (1.0 + e)
+        self.ratios = at.multipliers / at.slacks
+        A, B = self.ratios[0, :], self.ratios[1, :]
+        self.S = bend + A + B
+        self.r_xi = xp.where(at.xi >= 0, share, small) - xp.sum(at.multipliers, axis=0)
+        self.r_slacks = at.xi - xp.stack([at.u, problem.loss.floor]) - at.slacks
+        alpha = at.multipliers[0, :]
+        self.solve, pulled = systems.at(at.scores, A * (bend + B) / self.S, alpha, alpha)
         bent = xp.reshape(model.hessian @ xp.reshape(at.change, (-1,)), at.change.shape)
         self.r_z = model.gradient + bent + pulled
 
@@ -135,41 +141,34 @@ class _Newton:
         """What is not yet stationary, in units of the objective: primal decrease and dual gap."""
         xp = array_namespace(self.r_z)
         r = xp.reshape(self.r_z, (-1,))
-        primal = float(xp.sum(r * self.solve(r)) + xp.sum(self.r_xi**2 / self.S))
+        primal = float(r @ self.solve(r)) + float(self.r_xi @ (self.r_xi / self.S))
         free = self.r_z * self.problem.design.penalised()
-        return primal + 0.5 * float(xp.sum(free**2)) / self.problem.penalty
+        return primal + 0.5 * float(xp.sum(free * free)) / self.problem.penalty
 
-    def direction(self, c1: Array, c2: Array) -> _Direction:
-        """Newton direction towards alpha p = c1, beta q = c2."""
-        at, A, S = self.at, self.A, self.S
+    def direction(self, goals: Array) -> _Direction:
+        """Newton direction towards goals (2, n) for alpha p and beta q."""
+        at, S, A = self.at, self.S, self.ratios[0, :]
         xp = array_namespace(at.u)
         design, margins = self.problem.design, self.problem.margins
-        x1 = c1 / at.p - at.alpha - A * self.r_p
-        x2 = c2 / at.q - at.beta - self.B * self.r_q
-        rho = x1 + x2 - self.r_xi
-        k = x1 - A * rho / S
+        x = goals / at.slacks - at.multipliers - self.ratios * self.r_slacks
+        rho = x[0, :] + x[1, :] - self.r_xi
+        k = x[0, :] - A * rho / S
         pulled = self.r_z + design.gradient(margins.pull(at.scores, k))
         change = xp.reshape(-self.solve(xp.reshape(pulled, (-1,))), at.change.shape)
         scores = design.scores(change)
         du = margins.push(at.scores, scores)
         xi = (rho + A * du) / S
-        rise = xi - du
-        alpha, beta = x1 - A * rise, x2 - self.B * xi
-        p, q = rise + self.r_p, xi + self.r_q
+        rises = xp.stack([xi - du, xi])
+        slacks, multipliers = rises + self.r_slacks, x - self.ratios * rises
         worst = max(
-            float(xp.max(-p / at.p)),
-            float(xp.max(-q / at.q)),
-            float(xp.max(-alpha / at.alpha)),
-            float(xp.max(-beta / at.beta)),
-            1.0,
+            float(xp.max(-slacks / at.slacks)), float(xp.max(-multipliers / at.multipliers)), 1.0
         )
-        return _Direction(change, scores, xi, p, q, alpha, beta, 1.0 / worst)
+        return _Direction(change, scores, xi, slacks, multipliers, 1.0 / worst)
 
-    def products(self, d: _Direction, t: float) -> tuple[Array, Array]:
+    def products(self, d: _Direction, t: float) -> Array:
         """Return alpha p and beta q after a step t along d."""
         at = self.at
-        first = (at.alpha + t * d.alpha) * (at.p + t * d.p)
-        return first, (at.beta + t * d.beta) * (at.q + t * d.q)
+        return (at.multipliers + t * d.multipliers) * (at.slacks + t * d.slacks)
 
 
 class _LoopedNewton(_Newton):
@@ -180,18 +179,19 @@ class _LoopedNewton(_Newton):
         design, margins = self.problem.design, self.problem.margins
         assert isinstance(design, DenseDesign)
         assert isinstance(margins, SignedMargin)
-        residuals = self.r_xi, self.r_p, self.r_q
-        self._known = np.stack([at.p, at.q, at.alpha, at.beta, self.A, self.B, self.S, *residuals])
+        of_rows = self.S[None], self.r_xi[None], self.r_slacks
+        self._known = np.concatenate([at.slacks, at.multipliers, self.ratios, *of_rows])
         self._rows, self._threads = (design.X, -margins.y), design.X.size / _WORTH_A_THREAD
         self._p = design.n_coef
 
-    def direction(self, c1: Array, c2: Array) -> _Direction:
+    def direction(self, goals: Array) -> _Direction:
         # compiles, so only when needed
         from grayzone.numerics.jit_interior import pull, push
         from grayzone.numerics.team import share
 
-        at, n, d = self.at, c1.size, self.problem.design.n_features
-        goals, work, out = np.stack([c1, c2]), np.empty((3, n)), np.empty((6, n))
+        at, d = self.at, self.problem.design.n_features
+        n = at.u.size
+        work, out = np.empty((3, n)), np.empty((6, n))
         parts = edges(n, threads=self._threads, kind=LOOPS)
         pulled, z = np.zeros((len(parts) - 1, d + 1)), np.zeros(d + 1)
         share(pull, (*self._rows, self._known, goals, work), (pulled,), parts)
@@ -199,8 +199,7 @@ class _LoopedNewton(_Newton):
         z[: self._p] = -self.solve(r)
         worst = share(push, (*self._rows, self._known, work, z, out), (), parts)
         change = z[: self._p].reshape(at.change.shape)
-        scores, xi, p, q, alpha, beta = out
-        return _Direction(change, scores[:, None], xi, p, q, alpha, beta, 1.0 / max(worst))
+        return _Direction(change, out[0, :, None], out[1], out[2:4], out[4:], 1.0 / max(worst))
 
 
 def _is_looped(problem: Problem) -> bool:
@@ -218,24 +217,20 @@ def _corrected(newton: _Newton, target: Array, mu: float, least: float) -> _Dire
     not yet stationary, the slacks would have to come back from the boundary.
     """
     xp = array_namespace(target)
-    zero = xp.zeros_like(target)
-    predictor = newton.direction(zero, zero)
-    left, right = newton.products(predictor, predictor.length)
-    reached = float(xp.sum(left) + xp.sum(right)) / float(2.0 * xp.sum(target))
-    tau = max(mu * (max(reached, 0.0) / mu) ** 3, min(mu, least))
-    goal = tau * target
-    c1 = goal - predictor.p * predictor.alpha
-    c2 = goal - predictor.q * predictor.beta
-    best = newton.direction(c1, c2)
+    predictor = newton.direction(xp.zeros_like(newton.at.slacks))
+    reached = float(xp.sum(newton.products(predictor, predictor.length)))
+    reached /= float(2.0 * xp.sum(target))
+    goal = max(mu * (max(reached, 0.0) / mu) ** 3, min(mu, least)) * target
+    goals = goal - predictor.slacks * predictor.multipliers
+    best = newton.direction(goals)
     for _ in range(_MAX_CORRECTORS):
         if best.length >= 0.9:
             break
         further = min(1.0, 1.5 * best.length + 0.1)
-        left, right = newton.products(best, further)
+        there = newton.products(best, further)
         # pull the outliers of the complementarity products back into [goal / 10, 10 goal]
-        c1 = c1 + xp.maximum(_between(left, 0.1 * goal, 10.0 * goal) - left, -10.0 * goal)
-        c2 = c2 + xp.maximum(_between(right, 0.1 * goal, 10.0 * goal) - right, -10.0 * goal)
-        tried = newton.direction(c1, c2)
+        goals = goals + xp.maximum(_between(there, 0.1 * goal, 10.0 * goal) - there, -10.0 * goal)
+        tried = newton.direction(goals)
         if tried.length < best.length + 0.01 * further:
             return tried if tried.length > best.length else best
         best = tried
@@ -275,8 +270,9 @@ def _start(
     beta = xp.where(beta > 0.5 * total, beta, goal / xp.where(reach > 0, large, small))
     if guess is not None:
         beta = xp.where(xp.isnan(guess), beta, total - alpha)
-    p = goal / alpha
-    return _Iterate(change, scores, u, u + p, p, goal / beta, alpha, beta)
+    multipliers = xp.stack([alpha, beta])
+    slacks = goal / multipliers
+    return _Iterate(change, scores, u, u + slacks[0, :], slacks, multipliers)
 
 
 def interior_point(
@@ -350,14 +346,14 @@ def interior_point(
     newton_at = _LoopedNewton if _is_looped(problem) else _Newton
     best, least, since, short = float("inf"), float("inf"), 0, 0
     for n_iter in range(1, max_iter + 1):
-        comp = at.complementarity()
+        comp = float(xp.sum(at.products()))
         newton = newton_at(systems, model, at)
         residual = newton.residual()
         left = comp + residual
         if progress is not None:
             progress(left)
         if left <= tol or comp <= 1e-15 * total:
-            return Inner(at.change, at.scores, at.alpha / problem.weight, n_iter, True)
+            return at.inner(problem, n_iter, True)
         # rounding errors set an end to what can be reached: stop when nothing improves
         since = 0 if left < 0.9 * best or comp < 0.9 * least else since + 1
         best, least = min(left, best), min(comp, least)
@@ -372,19 +368,17 @@ def interior_point(
             at = _start(problem, at.change, at.scores, tau, None)
         else:
             _advance(at, direction, newton)
-    return Inner(at.change, at.scores, at.alpha / problem.weight, n_iter, False)
+    return at.inner(problem, n_iter, False)
 
 
 def _advance(at: _Iterate, d: _Direction, newton: _Newton) -> None:
-    t = _credible(newton, d, min(1.0, _BACK_OFF * d.length))
+    t = _straight(newton, d, _credible(newton, d, min(1.0, _BACK_OFF * d.length)))
     at.change = at.change + t * d.change
     at.scores = at.scores + t * d.scores
     at.u = newton.problem.margins.margin(at.scores)
     at.xi = at.xi + t * d.xi
-    at.p = at.p + t * d.p
-    at.q = at.q + t * d.q
-    at.alpha = at.alpha + t * d.alpha
-    at.beta = at.beta + t * d.beta
+    at.slacks = at.slacks + t * d.slacks
+    at.multipliers = at.multipliers + t * d.multipliers
 
 
 def _credible(newton: _Newton, d: _Direction, t: float) -> float:
@@ -402,10 +396,30 @@ def _credible(newton: _Newton, d: _Direction, t: float) -> float:
         return t
 
     def mismatch(t: float) -> float:
-        total = at.alpha + at.beta + t * (d.alpha + d.beta)
+        total = xp.sum(at.multipliers + t * d.multipliers, axis=0)
         return float(xp.max(xp.abs(sigmoid(at.xi + t * d.xi) - total / weight)))
 
     while t > 1e-3 and mismatch(t) > allowed:
+        t *= 0.5
+    return t
+
+
+def _straight(newton: _Newton, d: _Direction, t: float) -> float:
+    """Shorten a step on which margins of several classes bend: they are no lines in the scores.
+
+    By what they turn off these the residual of xi grows, which the step is to make smaller.
+    """
+    at, margins = newton.at, newton.problem.margins
+    if newton.problem.n_outputs == 1:
+        return t
+    xp = array_namespace(at.u)
+    pushed = margins.push(at.scores, d.scores)
+    left = float(xp.max(xp.abs(newton.r_slacks[0, :])))
+
+    def turn(t: float) -> float:
+        return float(xp.max(margins.margin(at.scores + t * d.scores) - at.u - t * pushed))
+
+    while t > 1e-3 and turn(t) > max(_TURN, t * left):
         t *= 0.5
     return t
 

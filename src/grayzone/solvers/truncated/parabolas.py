@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grayzone.numerics import pieces
 from grayzone.numerics.losses import sigmoid
 from grayzone.numerics.margins import SignedMargin
-from grayzone.numerics.pieces import looped
+from grayzone.numerics.pieces import least_rows, looped
 from grayzone.solvers.problem import Problem
 
 Array = Any
@@ -30,7 +29,7 @@ class Parabolas(NamedTuple):
         """Return those of losses at margins u, by one compiled pass where rows are many."""
         assert isinstance(problem.margins, SignedMargin)
         w, y, loss = problem.weight, problem.margins.y, problem.loss
-        if rows.size < pieces.MANY:
+        if rows.size < least_rows(loss.is_loaded):
             slope, bend = loss.take(rows).slopes(u[rows])
             return cls(rows, -y[rows] * (w[rows] * slope), w[rows] * bend)
         # compiles, so only when needed
@@ -64,7 +63,7 @@ class Parabolas(NamedTuple):
         assert isinstance(problem.margins, SignedMargin)
         rows, a = self.rows, np.zeros(u.size)
         columns = u, problem.loss.floor, problem.weight, problem.margins.y
-        if rows.size >= pieces.MANY:
+        if rows.size >= least_rows(problem.loss.is_loaded):
             # compiles, so only when needed
             from grayzone.numerics.jit_losses import modelled
 

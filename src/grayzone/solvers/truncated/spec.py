@@ -141,8 +141,9 @@ class TruncatedSpec:
         Problem
             The problem.
         """
-        loss = TruncatedLogistic(self.floors_of(rows))
-        return Problem(self._design(rows), self._margins(rows), loss, rows.weight, self.penalty)
+        design = self._design(rows)
+        loss = TruncatedLogistic(self.floors_of(rows), design.is_loaded)
+        return Problem(design, self._margins(rows), loss, rows.weight, self.penalty)
 
     def floors_of(self, rows: Rows) -> Array:
         """Return the floor of each row's loss: that of its class, or its own.

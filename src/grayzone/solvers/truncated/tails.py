@@ -55,7 +55,8 @@ LEAST, MOST = 0.01, 20.0
 # Log-odds that no power takes the mean distance beyond: nothing is more certain than that.
 _CERTAIN = 20.0
 # Logarithms at which losses are known; what is further away is taken for the last.
-_NODES = np.linspace(0.0, 14.0, 281)
+_APART = 0.05
+_NODES = _APART * np.arange(281)
 # Share of ||f||^2 / C that a row of another class weighs.
 _DOUBT = 0.05
 # Mean x of all rows up to which none is beyond: those at the end are there but for rounding.
@@ -95,13 +96,12 @@ class _Beyond:
         far = expm1(_NODES[-1]) / BEND
         beyond = excess(scores[start:stop, :], self.ends)
         weights, labels = rows.weight[start:stop], rows.codes[start:stop]
-        nodes = moved(_NODES, weights)
         masses, wrong = np.zeros((K, _NODES.size)), np.zeros(K)
         for k in range(K):
             some = xp.nonzero(beyond[:, k] > 0.0)[0]
             own, weight, codes = (xp.take(a, some) for a in (beyond[:, k], weights, labels))
             own = xp.log1p(BEND * xp.where(own < far, own, far))
-            masses[k] = as_numpy(spread(own, weight, nodes))
+            masses[k] = as_numpy(spread(own, weight, _APART, _NODES.size))
             wrong[k] = float(xp.sum(xp.where(codes == k, 0.0, weight * own)))
         return masses, wrong
 

@@ -140,7 +140,9 @@ def test_labels_of_any_kind_are_counted_as_they_are_sorted(labels):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("labels", [Y, Y == "a", (Y == "a").astype(float)], ids=["str", "bool", "f"])
+@pytest.mark.parametrize(
+    "labels", [Y, Y == "a", (Y == "a").astype(float)], ids=["str", "bool", "f"]
+)
 def test_one_bad_value_is_refused_in_the_words_of_scikit_learn(labels, value, order):
     bad = np.array(X, order=order)
     bad[17, 1] = value
@@ -156,7 +158,9 @@ def test_one_bad_value_is_refused_in_the_words_of_scikit_learn(labels, value, or
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("labels", [Y, Y == "a", (Y == "a").astype(int)], ids=["str", "bool", "int"])
+@pytest.mark.parametrize(
+    "labels", [Y, Y == "a", (Y == "a").astype(int)], ids=["str", "bool", "int"]
+)
 def test_a_fit_forgets_the_names_of_the_one_before_and_knows_how_many_features_it_has(
     labels, order
 ):

@@ -84,14 +84,17 @@ class Design(ABC):
     forms_gram = True
     # whether exact Gram matrices of some rows cost more than coarse ones of all
     exact_is_dear = False
-    # whether compiled loops are at work on the rows, so that others cost little to load
-    is_loaded = False
 
     def __init__(self, X: Array, fit_intercept: bool) -> None:
         self.X = X
         self.fit_intercept = fit_intercept
         self.n_rows, self.n_features = X.shape
         self.n_coef = self.n_features + int(fit_intercept)
+
+    @cached_property
+    def is_loaded(self) -> bool:
+        """Whether compiled loops are at work on the rows, so that others cost little to load."""
+        return False
 
     @cached_property
     def block_rows(self) -> int:

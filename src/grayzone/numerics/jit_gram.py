@@ -8,6 +8,7 @@ Nothing imports this module until many rows are fitted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,7 @@ def weighted_gram(
     """
     d = X.shape[1]
     width = -(-(d + intercept) // _DOUBLES) * _DOUBLES
-    k, longest = len(edges) - 1, int(np.max(np.diff(edges)))
+    k, longest = len(edges) - 1, max(b - a for a, b in pairwise(edges))
     block = np.zeros((k, min(block_rows, max(1, longest)), width))
     totals = np.zeros((k, weights.shape[1], width, width))
     pulled = np.zeros((k, residual.shape[1], d))

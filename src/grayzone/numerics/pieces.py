@@ -85,7 +85,9 @@ def summed(
 def are_many(*columns: Array, is_loaded: bool = False) -> bool:
     """Whether columns are NumPy's, in double precision, and of rows enough for compiled loops."""
     n = columns[0].size if is_numpy_array(columns[0]) else 0
-    return n >= least_rows(is_loaded) and all(c.shape == (n,) and c.dtype == np.float64 for c in columns)
+    if n < least_rows(is_loaded):
+        return False
+    return all(c.shape == (n,) and c.dtype == np.float64 for c in columns)
 
 
 def least_rows(is_loaded: bool) -> int:

@@ -15,7 +15,8 @@ Array = Any
 def spread(values: Array, weight: Array, apart: float, n_nodes: int) -> Array:
     """Share the weight of each value between the two nodes around it, in proportion.
 
-    Nodes are 0, ``apart``, 2 ``apart`` and so on: which two are around a value takes no search. Sums of functions that are linear between nodes stay as they are, and depend on the values
+    Nodes are 0, ``apart``, 2 ``apart`` and so on: which two are around a value takes no search.
+    Sums of functions that are linear between nodes stay as they are, and depend on the values
     continuously.
 
     Parameters

@@ -56,7 +56,7 @@ LEAST, MOST = 0.01, 20.0
 _CERTAIN = 20.0
 # Logarithms at which losses are known; what is further away is taken for the last.
 _APART = 0.05
-_NODES = _APART * np.arange(281)
+_NODES: Floats = _APART * np.arange(281.0)
 # Share of ||f||^2 / C that a row of another class weighs.
 _DOUBT = 0.05
 # Mean x of all rows up to which none is beyond: those at the end are there but for rounding.

@@ -241,26 +241,10 @@ def test_negative_curvature_is_told(run):
 # ---------------------------------------------------------------------------------------- choices
 
 
-def naive_sides(a, y):
-    rises, falls = a < ALMOST_ONE, a > 0.0
-    return np.where(y > 0, rises, falls), np.where(y > 0, falls, rises)
-
-
 def random_rows(n, seed):
     rng = np.random.default_rng(seed)
     a = rng.choice([0.0, 0.2, 0.7, 1.0, ALMOST_ONE], size=n)
     return rng.normal(size=n), a, rng.choice([-1.0, 1.0], size=n)
-
-
-@kinds(_jit.extremes)
-@every("n", [1, 2, 7, 1000])
-@every("seed", range(3))
-def test_extremes(n, seed, run):
-    pull, a, y = random_rows(n, seed)
-    up, low = naive_sides(a, y)
-    top, bottom = run(pull, a, y)
-    assert top == pull[up].max(initial=-1e300)
-    assert bottom == pull[low].min(initial=1e300)
 
 
 @njit
@@ -284,51 +268,6 @@ def test_slope_by_the_intercept_is_that_of_the_losses(floor, run):
     loss = TruncatedLogistic(np.full(200, floor))
     expected = -np.sum(w * y * loss.slope(-y * (50.0 * values + 0.3)))
     assert run(50.0 * values, y, w, loss.floor, 0.3) == pytest.approx(expected, rel=1e-12)
-
-
-@kinds(_jit.violators, _jit._violators)
-@pytest.mark.parametrize(("n", "half"), [(10, 3), (300, 40), (2000, 256), (2000, 1), (30, 500)])
-@every("seed", range(3))
-def test_violators(n, half, seed, run):
-    pull, a, y = random_rows(n, seed)
-    up, low = naive_sides(a, y)
-    top, bottom = pull[up].max(), pull[low].min()
-    chosen = run(pull, a, y, top, bottom, half)
-    assert np.array_equal(chosen, np.unique(chosen))
-    assert chosen.size <= min(n, 2 * half)
-    taken = np.zeros(n, dtype=bool)
-    taken[chosen] = True
-    width = (top - bottom) / 1024
-    wanted = np.zeros(n, dtype=bool)
-    for side, distance in ((up, pull - bottom), (low, top - pull)):
-        candidates = np.sort(distance[side & (distance > 0.0)])[::-1]
-        # up to a bin of the histogram the furthest are chosen, and no others
-        limit = candidates[half - 1] if candidates.size >= half else 0.0
-        assert np.all(taken[side & (distance > limit + width)])
-        wanted |= side & (distance >= limit - width) & (distance > 0.0)
-    assert np.all(wanted[taken])
-    fewer = min(half, np.count_nonzero(up & (pull > bottom)))
-    assert chosen.size >= fewer
-
-
-def test_violators_take_all_where_there_are_few():
-    pull, a, y = random_rows(50, 5)
-    up, low = naive_sides(a, y)
-    top, bottom = pull[up].max(), pull[low].min()
-    chosen = _jit.violators(pull, a, y, top, bottom, 50)
-    np.testing.assert_array_equal(
-        chosen, np.flatnonzero((up & (pull > bottom)) | (low & (pull < top)))
-    )
-
-
-def test_violators_of_equal_pulls():
-    # one bin holds them all: as many of them as there is room for
-    n = 100
-    y = np.repeat([1.0, -1.0], 50)
-    pull = y.copy()
-    chosen = _jit.violators(pull, np.zeros(n), y, 1.0, -1.0, 10)
-    assert chosen.size == 20
-    assert np.count_nonzero(y[chosen] > 0) == 10
 
 
 # -------------------------------------------------------------------------------- rows of a cache

@@ -135,7 +135,7 @@ def test_errors_of_a_part_are_told(parts):
 
 def test_numbers_that_no_loop_is_compiled_for_are_refused():
     with pytest.raises(TypeError, match="float32 is no array, float, int or bool"):
-        packed([np.ones(3), np.float32(1.0)], [], [0, 1, 2])
+        packed(count, [np.ones(3), np.float32(1.0)], [], [0, 1, 2])
 
 
 def test_no_more_threads_wait_than_there_are_processors(monkeypatch):

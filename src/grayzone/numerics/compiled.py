@@ -15,3 +15,11 @@ from numba.extending import register_jitable
 
 loop: Any = partial(njit, cache=True, nogil=True, no_cfunc_wrapper=True)
 part: Any = partial(register_jitable, no_cfunc_wrapper=True)
+
+
+@part()
+def clear(matrix: Any) -> None:
+    """Set a matrix to zero: who sums sets its own, as zeros of all threads would keep one busy."""
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            matrix[i, j] = 0.0

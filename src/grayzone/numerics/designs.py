@@ -360,8 +360,7 @@ class DenseDesign(Design):
 
         p, residual = self.n_coef, np.ascontiguousarray(residual)
         parts = edges(weights.shape[0], threads=threads, kind=LOOPS)
-        how = self.fit_intercept, self.block_rows, parts
-        totals, pulled = weighted_gram(self.X, rows, weights, residual, *how)
+        totals, pulled = weighted_gram(self.X, rows, weights, residual, self.fit_intercept, parts)
         return totals[:, :p, :p], self._append_sums(pulled, residual)
 
     def square_sums(self, weights: Array) -> Array:

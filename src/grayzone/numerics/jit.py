@@ -21,7 +21,7 @@ Array = Any
 # A multiplier above this is at its upper bound 1, which it never reaches: logit(1) is infinite.
 ALMOST_ONE = 1.0 - 1e-12
 _TRACE = 0.03  # share of the accuracy asked for that a difference between equal rows may have
-_NEVER = 1e300
+NEVER = 1e300
 
 
 @part(error_model="numpy")
@@ -37,7 +37,7 @@ def _bend(a: float, s: float, w: float) -> float:
 
 
 @part()
-def _can_move(a: float, y: float, least: float) -> tuple[bool, bool]:
+def can_move(a: float, y: float, least: float) -> tuple[bool, bool]:
     """Whether b y can go up, and whether it can go down; ``least`` < 0 is a row without bounds."""
     rises, falls = a < ALMOST_ONE or least < 0.0, a > least
     return (rises, falls) if y > 0 else (falls, rises)
@@ -82,7 +82,7 @@ def _largest(values: Array) -> tuple[int, float]:
     """
     n = values.shape[0]
     whole = n - n % 4
-    m0 = m1 = m2 = m3 = -2.0 * _NEVER
+    m0 = m1 = m2 = m3 = -2.0 * NEVER
     for k in range(0, whole, 4):
         m0, m1 = max(m0, values[k]), max(m1, values[k + 1])
         m2, m3 = max(m2, values[k + 2]), max(m3, values[k + 3])
@@ -99,7 +99,7 @@ def _largest(values: Array) -> tuple[int, float]:
 def _room(a: float, direction: float, w: float, s: float, least: float) -> float:
     """How far b = w a can go up or down; a loss without a floor has no multiplier 0."""
     if direction > 0:
-        return w * (1.0 - a) if least == 0.0 else _NEVER
+        return w * (1.0 - a) if least == 0.0 else NEVER
     return w * (a - least) * (1.0 if s > 0.0 else 0.999)
 
 
@@ -167,9 +167,9 @@ def _set_gates(
 ) -> None:
     """Set what the choice of pairs knows of a row: its curvature, and 0 or "never" each way."""
     base[k] = C * K[k, k] + _bend(a[k], s[k], w[k]) + 1e-12
-    rises, falls = _can_move(a[k], y[k], least[k])
-    up[k] = 0.0 if rises else _NEVER
-    low[k] = 0.0 if falls else _NEVER
+    rises, falls = can_move(a[k], y[k], least[k])
+    up[k] = 0.0 if rises else NEVER
+    low[k] = 0.0 if falls else NEVER
 
 
 @loop(error_model="numpy")
@@ -209,7 +209,7 @@ def descend_pairs(
         # rows that are as good as equal have no curvature between them, so that a difference of
         # rounding would promise more than any other partner
         _promise(pull, K[i], base, low, top, base[i], 2.0 * C, _TRACE * eps, gain)
-        gain[i] = -_NEVER
+        gain[i] = -NEVER
         j, _ = _largest(gain)
         if j == i:  # it is alone
             return iteration, flattest
@@ -285,19 +285,6 @@ def compact(buffer: Array, rows: Array, width: int, columns: Array, first: int, 
 
 
 @loop()
-def extremes(pull: Array, a: Array, y: Array) -> tuple[float, float]:
-    """Largest pull of rows that can rise, smallest of rows that can fall."""
-    top, bottom = -_NEVER, _NEVER
-    for k in range(y.shape[0]):
-        rises, falls = _can_move(a[k], y[k], 0.0)
-        if rises:
-            top = max(top, pull[k])
-        if falls:
-            bottom = min(bottom, pull[k])
-    return top, bottom
-
-
-@loop()
 def intercept_slope(values: Array, y: Array, w: Array, floor: Array, b: float) -> float:
     """Derivative of all truncated losses by the intercept b; saturated rows cost nothing."""
     total = 0.0
@@ -307,67 +294,6 @@ def intercept_slope(values: Array, y: Array, w: Array, floor: Array, b: float) -
             e = np.exp(-abs(u))
             total -= w[k] * y[k] * (1.0 if u >= 0.0 else e) / (1.0 + e)
     return total
-
-
-_BINS = 1024
-
-
-@loop()
-def _violators(
-    pull: Array,
-    a: Array,
-    y: Array,
-    top: float,
-    bottom: float,
-    half: int,
-    place: Array,
-    counts: Array,
-    room: Array,
-    chosen: Array,
-) -> int:
-    n, bins = y.shape[0], counts.shape[1]
-    scale = bins / (top - bottom)
-    for k in range(n):
-        up, low = _can_move(a[k], y[k], 0.0)
-        place[0, k] = place[1, k] = -1
-        if up and pull[k] > bottom:
-            place[0, k] = min(bins - 1, int(scale * (pull[k] - bottom)))
-            counts[0, place[0, k]] += 1
-        if low and pull[k] < top:
-            place[1, k] = min(bins - 1, int(scale * (top - pull[k])))
-            counts[1, place[1, k]] += 1
-    for side in range(2):
-        left, b = half, bins - 1
-        while b > 0 and counts[side, b] <= left:
-            left -= counts[side, b]
-            b -= 1
-        room[side, 0], room[side, 1] = b, left
-    m = 0
-    for k in range(n):
-        take = False
-        for side in range(2):
-            if place[side, k] > room[side, 0]:
-                take = True
-            elif place[side, k] == room[side, 0] and room[side, 1] > 0:
-                room[side, 1] -= 1
-                take = True
-        if take and m < chosen.shape[0]:
-            chosen[m] = k
-            m += 1
-    return m
-
-
-def violators(pull: Array, a: Array, y: Array, top: float, bottom: float, half: int) -> Array:
-    """Rows furthest from the optimum: about ``half`` that should rise, as many that should fall.
-
-    By histogram, so that one pass finds the limits and another the rows.
-    """
-    n = y.shape[0]
-    place, counts = np.empty((2, n), dtype=np.int16), np.zeros((2, _BINS), dtype=np.int64)
-    room = np.empty((2, 2), dtype=np.int64)  # bin at the limit of each side, and how many of it fit
-    chosen = np.empty(min(n, 2 * half), dtype=np.int64)
-    m = _violators(pull, a, y, top, bottom, half, place, counts, room, chosen)
-    return chosen[:m]
 
 
 @loop()

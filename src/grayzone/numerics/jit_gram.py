@@ -16,7 +16,7 @@ from llvmlite import binding
 from numba import types
 from numba.extending import get_cython_function_address
 
-from grayzone.numerics.compiled import loop, part
+from grayzone.numerics.compiled import clear, loop, part
 from grayzone.numerics.team import share
 
 Array = Any
@@ -31,6 +31,7 @@ dsyrk: Any = types.ExternalFunction("grayzone_dsyrk", types.void(*[types.voidptr
 _LOWER, _AS_IT_IS = (np.array([ord(letter)], dtype=np.uint8) for letter in "LN")
 _ONCE, _LESS = np.ones(1), -np.ones(1)
 _DOUBLES = 8  # in a line of the cache: rows of the buffer begin with one
+_NUMBERS, _LEAST_ROWS = 2**14, 128  # in a buffer, so that it stays in the cache; its rows
 _ALL = np.empty(0, dtype=np.intp)
 
 
@@ -111,12 +112,16 @@ def _sum(
     start: int,
     stop: int,
 ) -> None:
-    """Set ``total`` and ``pulled``, which are zero, to the sums of the rows start to stop.
+    """Set ``total`` and ``pulled`` to the sums of the rows start to stop.
 
     Rows times the roots of their weights are multiplied with themselves, which takes half of the
     work that rows and weighted rows would.
     """
     step = block.shape[0]
+    clear(block)
+    clear(pulled)
+    for m in range(total.shape[0]):
+        clear(total[m])
     for a in range(start, stop, step):
         b = min(stop, a + step)
         _pull(X, rows, residual, pulled, a, b)
@@ -137,7 +142,6 @@ def weighted_gram(
     weights: Array,
     residual: Array,
     intercept: bool,
-    block_rows: int,
     edges: Sequence[int],
 ) -> tuple[Array, Array]:
     """Return Gram matrices of weighted rows, and their product with ``residual``.
@@ -154,8 +158,6 @@ def weighted_gram(
         Factors of the sums of rows.
     intercept : bool
         Whether p is d + 1: a last column of ones.
-    block_rows : int
-        Rows whose scaled copy stays in the cache.
     edges : sequence of int
         Where parts of the n rows begin and end, one for each thread.
 
@@ -168,9 +170,9 @@ def weighted_gram(
     d = X.shape[1]
     width = -(-(d + intercept) // _DOUBLES) * _DOUBLES
     k, longest = len(edges) - 1, max(b - a for a, b in pairwise(edges))
-    block = np.zeros((k, min(block_rows, max(1, longest)), width))
-    totals = np.zeros((k, weights.shape[1], width, width))
-    pulled = np.zeros((k, residual.shape[1], d))
+    block = np.empty((k, min(max(_LEAST_ROWS, _NUMBERS // width), max(1, longest)), width))
+    totals = np.empty((k, weights.shape[1], width, width))
+    pulled = np.empty((k, residual.shape[1], d))
     sizes = np.empty((k, _DOUBLES, 2), dtype=np.int32)  # a line of the cache for each thread
     sizes[:, 0, 0] = width
     given = X, _ALL if rows is None else rows, weights, residual, intercept

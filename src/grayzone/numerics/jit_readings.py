@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from grayzone.numerics.compiled import loop, part
+from grayzone.numerics.compiled import clear, loop, part
 from grayzone.numerics.jit_gaussian import exponentials_64
 from grayzone.numerics.jit_gram import dsyrk
 from grayzone.numerics.team import share
@@ -136,6 +136,7 @@ def _read(
     stop: int,
 ) -> float:
     q, p, step, loss = columns.shape[0], total.shape[0], block.shape[1], 0.0
+    clear(total)
     for a in range(start, stop, step):
         b = min(stop, a + step)
         n = b - a
@@ -193,7 +194,7 @@ def second_order(
     k, p, longest = len(edges) - 1, coef.shape[0], int(np.max(np.diff(edges)))
     step = min(_ROWS, _VALUES // p + 1, max(1, longest))
     block, work = np.empty((k, p, step)), np.empty((k, 3, step))
-    total, pulled = np.zeros((k, p, p)), np.zeros((k, p))
+    total, pulled = np.empty((k, p, p)), np.zeros((k, p))
     given = columns, coef, y, weight, omega, residual
     losses = share(_read, given, (block, work, work.view(np.int64), total, pulled), edges)
     return float(sum(losses)), total.sum(axis=0), pulled.sum(axis=0)

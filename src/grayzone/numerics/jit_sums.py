@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from grayzone.numerics.compiled import loop, part
+from grayzone.numerics.compiled import clear, loop, part
 from grayzone.numerics.jit_gaussian import exponentials
 from grayzone.numerics.jit_products import AS_IT_IS, NOTHING, ONCE, products, sgemm
 from grayzone.numerics.team import share
@@ -114,6 +114,8 @@ def _sum(
     stop: int,
 ) -> None:
     m, step = right.shape[0], block.shape[1]
+    clear(sums)
+    clear(square_sums)
     for a in range(start, stop, step):
         b = min(stop, a + step)
         _put_factors(columns, weights, others, intercept, block, a, b)
@@ -175,7 +177,7 @@ def kernel_sums(
     block = np.empty((k, n_factors, step), dtype=np.float32)
     tile, bits = np.empty((k, step * width), np.float32), np.empty((k, _AT_A_TIME), np.int32)
     single = np.empty((k, max(1, n_factors) * width), dtype=np.float32)
-    sums, square_sums = np.zeros((k, n_factors, m)), np.zeros((k, squares.shape[1], m))
+    sums, square_sums = np.empty((k, n_factors, m)), np.empty((k, squares.shape[1], m))
     given = left, right, columns, weights, others, squares, intercept
     work = block, tile, single, bits, bits.view(np.float32)
     share(_sum, given, (*work, sums, square_sums), edges)

@@ -1,15 +1,19 @@
-"""Calls of compiled loops as rows of numbers, for threads that know nothing else of a loop.
+"""Calls of compiled loops as numbers: a part of one can then be called from compiled code.
 
-A row has what the loop returns, whether it failed, and its arguments as compiled code passes them:
-an array is where it begins, how many entries it has and how far these are apart.
+A loop's arguments are written into one row of numbers, arrays as numba has them, and a small
+function is compiled for each loop and its kinds of arguments that reads them from there. What the
+parts differ by it finds by the part's number: where the rows start and stop, and which entry of the
+arrays that each part has for itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import count
+from struct import Struct
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import binding, ir
@@ -18,120 +22,143 @@ from numba.core.compiler_lock import global_compiler_lock
 
 Array = Any
 
-_FOUND, _FAILED, _ARGUMENTS = 0, 1, 2  # places in a row; the last is where these begin
 _WORD = ir.IntType(64)
-_ABOUT_AN_ARRAY, _BEGIN = 5, 4  # numbers before its shape, and which of them is its address
-
-
-def packed(given: Sequence[Any], own: Sequence[Array], edges: Sequence[int]) -> Array:
-    """Return rows (k, width) of numbers for k parts, as :func:`~grayzone.numerics.team.share` has.
-
-    The arrays must outlive them.
-    """
-    first, moving = [0, 0], []
-    for value in given:
-        first += _numbers(value)
-    for array in own:
-        moving.append((len(first) + _BEGIN, array.strides[0]))
-        first += _numbers(array[0])
-    rows = np.empty((len(edges) - 1, len(first) + 2), dtype=np.int64)
-    rows[:, :-2] = first
-    parts = np.arange(rows.shape[0])
-    for place, apart in moving:
-        rows[:, place] += apart * parts
-    rows[:, -2], rows[:, -1] = edges[:-1], edges[1:]
-    return rows
-
-
-def _numbers(value: Any) -> list[int]:
-    if isinstance(value, np.ndarray):
-        begin = value.__array_interface__["data"][0]
-        return [0, 0, value.size, value.itemsize, begin, *value.shape, *value.strides]
-    if isinstance(value, float):
-        return [int(np.float64(value).view(np.int64))]
-    if isinstance(value, int | np.integer | np.bool_):
-        return [int(value)]
-    raise TypeError(f"{type(value).__name__} is no array, float, int or bool")
-
-
-def results(rows: Array) -> list[Any]:
-    """Return what the loop returned for each part."""
-    if rows[:, _FAILED].any():
-        raise RuntimeError("a compiled loop failed on some rows")
-    found: list[Any] = rows[:, _FOUND].view(np.float64).tolist()
-    return found
-
-
+# An array among the numbers: these, its shape, its strides. Numba has the place of an owner where
+# the distance between entries is, which is not 0 where each part has one of its own.
+_ABOUT_AN_ARRAY, _APART, _BEGIN = 5, 1, 4
 # Bits of an array's flags by which compiled code differs: how its numbers lie one after the other,
 # and whether they are aligned and may be changed.
 _FLAGS = 0x1 | 0x2 | 0x100 | 0x400
 
 
-def _kind(value: Any) -> Any:
-    """Return what compiled code must know of an argument."""
-    if isinstance(value, np.ndarray):
-        return value.dtype, value.ndim, value.flags.num & _FLAGS
-    return type(value)
+class Call(NamedTuple):
+    """A loop with its arguments."""
+
+    address: int  # of what calls it for one part: with the address of the row, and a number
+    finds: bool  # whether the loop returns numbers
+    row: Array  # the arguments, k + 1 edges, and for each part what it found, and whether it failed
+
+    def results(self, n_parts: int) -> list[Any]:
+        """Return what the loop returned for each part."""
+        found = self.row[-2 * n_parts :]
+        if np.count_nonzero(found[n_parts:]):
+            raise RuntimeError("a compiled loop failed on some rows")
+        numbers: list[Any] = found[:n_parts].view(np.float64).tolist()
+        return numbers if self.finds else [None] * n_parts
 
 
-_known: dict[tuple[Any, ...], int] = {}
+def packed(compiled: Any, given: Sequence[Any], own: Sequence[Array], edges: Sequence[int]) -> Call:
+    """Return the call that :func:`~grayzone.numerics.team.share` has; its arrays must outlive it.
+
+    ``own`` has one entry for each part, and the loop is called with that.
+    """
+    numbers: list[int] = []
+    kinds: list[Any] = [compiled, len(given)]
+    for value in given:
+        if isinstance(value, np.ndarray):
+            begin = value.__array_interface__["data"][0]
+            numbers += (0, 0, value.size, value.itemsize, begin, *value.shape, *value.strides)
+            kinds.append((value.dtype, value.ndim, value.flags.num & _FLAGS))
+        else:
+            numbers.append(_number(value))
+            kinds.append(type(value))
+    for value in own:
+        begin, (apart, *strides) = value.__array_interface__["data"][0], value.strides
+        n, *shape = value.shape
+        numbers += (0, apart, value.size // n, value.itemsize, begin, *shape, *strides)
+        kinds.append((value.dtype, value.ndim, value.flags.num & _FLAGS))
+    key, size = tuple(kinds), len(numbers)
+    if key not in _known:
+        arguments = [*given, *(array[0] for array in own), 0, 0]
+        with _compiling:
+            _known[key] = _made(compiled, tuple(map(typeof, arguments)), len(given))
+    n_parts = len(edges) - 1
+    row = np.zeros(size + 3 * n_parts + 1, dtype=np.int64)
+    _whole_numbers(size + n_parts + 1).pack_into(row, 0, *numbers, *edges)
+    return Call(*_known[key], row)
+
+
+@cache
+def _whole_numbers(n: int) -> Struct:
+    return Struct(f"{n}q")
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, float):
+        return int(np.float64(value).view(np.int64))
+    if isinstance(value, int | np.integer | np.bool_):
+        return int(value)
+    raise TypeError(f"{type(value).__name__} is no array, float, int or bool")
+
+
+_known: dict[tuple[Any, ...], tuple[int, bool]] = {}
 _libraries: list[Any] = []  # what is compiled is there as long as its library
 _names, _compiling = count(), Lock()
 
 
-def call_of(compiled: Any, given: Sequence[Any], own: Sequence[Array]) -> int:
-    """Return the address of what calls a loop with the address of a row of numbers."""
-    arguments = [*given, *(array[0] for array in own), 0, 0]
-    key = (compiled, *map(_kind, arguments))
-    if key not in _known:
-        with _compiling:
-            kinds = tuple(map(typeof, arguments))
-            compiled.compile(kinds)
-            _known[key] = _made(compiled.overloads[kinds])
-    return _known[key]
-
-
 @global_compiler_lock
-def _made(loop: Any) -> int:
+def _made(compiled: Any, kinds: tuple[Any, ...], n_given: int) -> tuple[int, bool]:
     """Compile what unpacks a row for a compiled loop, some milliseconds' work."""
+    compiled.compile(kinds)
+    loop = compiled.overloads[kinds]
     context, signature, name = loop.target_context, loop.signature, f"grayzone_part_{next(_names)}"
     library, symbol = loop.library, f"{name}_loop"
     binding.add_symbol(symbol, library.get_pointer_to_function(loop.fndesc.llvm_func_name))
     module = context.create_module(name)
     kind = context.call_conv.get_function_type(signature.return_type, signature.args)
-    caller = ir.Function(module, ir.FunctionType(ir.VoidType(), [_WORD]), name)
+    caller = ir.Function(module, ir.FunctionType(ir.VoidType(), [_WORD, _WORD, _WORD]), name)
+    address, part, n_parts = caller.args
     builder = ir.IRBuilder(caller.append_basic_block())
-    row = builder.inttoptr(caller.args[0], _WORD.as_pointer())
+    row = builder.inttoptr(address, _WORD.as_pointer())
+    arguments, place = _unpacked(context, builder, row, part, signature.args[:-2], n_given)
+    edges = builder.gep(row, [ir.Constant(_WORD, place)])
+    after = builder.add(part, ir.Constant(_WORD, 1))
+    arguments += [builder.load(builder.gep(edges, [edge])) for edge in (part, after)]
     status, found = context.call_conv.call_function(
         builder,
         ir.Function(module, kind, symbol),
         signature.return_type,
         signature.args,
-        _unpacked(context, builder, row, signature.args),
+        arguments,
     )
-    if isinstance(signature.return_type, types.Float):
-        builder.store(found, builder.bitcast(row, found.type.as_pointer()))
-    builder.store(builder.zext(status.is_error, _WORD), _at(builder, row, _FAILED))
+    founds = builder.gep(edges, [builder.add(n_parts, ir.Constant(_WORD, 1))])
+    finds = isinstance(signature.return_type, types.Float)
+    if finds:
+        own = builder.gep(founds, [part])
+        builder.store(found, builder.bitcast(own, found.type.as_pointer()))
+    failed = builder.gep(founds, [builder.add(n_parts, part)])
+    builder.store(builder.zext(status.is_error, _WORD), failed)
     builder.ret_void()
     made = context.codegen().create_library(name)
     made.add_ir_module(module)
     made.finalize()
     _libraries.append(made)
-    return int(made.get_pointer_to_function(name))
+    return int(made.get_pointer_to_function(name)), finds
 
 
-def _unpacked(context: Any, builder: Any, row: Any, kinds: Sequence[Any]) -> list[Any]:
-    """Load the arguments of a loop from a row."""
-    arguments, place = [], _ARGUMENTS
-    for kind in kinds:
-        at, value = _at(builder, row, place), context.get_value_type(kind)
+def _unpacked(
+    context: Any, builder: Any, row: Any, part: Any, kinds: Sequence[Any], n_given: int
+) -> tuple[list[Any], int]:
+    """Load the arguments of a part of a loop, and return where in the row they end."""
+    arguments, place = [], 0
+    for number, kind in enumerate(kinds):
+        at = builder.gep(row, [ir.Constant(_WORD, place)])
+        value = context.get_value_type(kind)
         if isinstance(kind, types.Boolean):
-            arguments.append(builder.trunc(builder.load(at), value))
+            loaded = builder.trunc(builder.load(at), value)
         else:
-            arguments.append(builder.load(builder.bitcast(at, value.as_pointer())))
+            loaded = builder.load(builder.bitcast(at, value.as_pointer()))
+        if number >= n_given:
+            loaded = _entry(builder, loaded, part)
+        arguments.append(loaded)
         place += _ABOUT_AN_ARRAY + 2 * kind.ndim if isinstance(kind, types.Array) else 1
-    return arguments
+    return arguments, place
 
 
-def _at(builder: Any, row: Any, place: int) -> Any:
-    return builder.gep(row, [ir.Constant(_WORD, place)])
+def _entry(builder: Any, array: Any, part: Any) -> Any:
+    """Return an array's entry of this number, without an owner."""
+    owner, begin = (builder.extract_value(array, place) for place in (_APART, _BEGIN))
+    further = builder.mul(builder.ptrtoint(owner, _WORD), part)
+    moved = builder.inttoptr(builder.add(builder.ptrtoint(begin, _WORD), further), begin.type)
+    array = builder.insert_value(array, moved, _BEGIN)
+    return builder.insert_value(array, ir.Constant(owner.type, None), _APART)

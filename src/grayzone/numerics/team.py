@@ -26,7 +26,7 @@ from numba.core.cgutils import get_or_insert_function
 
 from grayzone.numerics import threads
 from grayzone.numerics.compiled import loop, part
-from grayzone.numerics.packed import call_of, packed, results
+from grayzone.numerics.packed import Call, packed
 
 Array = Any
 
@@ -35,7 +35,7 @@ Array = Any
 # up by one has that part. The loop and its parts are written before a ticket, and read before it is
 # counted up, which fails where there is another one by then.
 _LINE = 8
-_TICKET, _DONE, _AWAKE, _CALL, _PARTS, _WIDTH = (k * _LINE for k in range(6))
+_TICKET, _DONE, _AWAKE, _CALL, _ROW = (k * _LINE for k in range(5))
 _BITS = 8
 _ALL = 2**_BITS - 1
 _LOOPS = 2**46  # after which they are counted from nought again
@@ -88,15 +88,15 @@ _swap = _atomic(_emit_swap, 2, types.boolean)
 
 
 @_intrinsic
-def _run(typing: Any, call: Any, row: Any) -> tuple[Any, Any]:
-    """Call what is at an address with another address."""
+def _run(typing: Any, call: Any, row: Any, part: Any, parts: Any) -> tuple[Any, Any]:
+    """Call what is at an address with three numbers."""
 
     def codegen(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [_WORD])
-        builder.call(builder.inttoptr(given[0], kind.as_pointer()), [given[1]])
+        kind = ir.FunctionType(ir.VoidType(), [_WORD] * 3)
+        builder.call(builder.inttoptr(given[0], kind.as_pointer()), list(given[1:]))
         return ir.Constant(_WORD, 0)
 
-    return types.int64(types.int64, types.int64), codegen
+    return types.int64(*[types.int64] * 4), codegen
 
 
 @_intrinsic
@@ -118,12 +118,12 @@ def _pause(typing: Any) -> tuple[Any, Any]:
 def _take(board: Array) -> bool:
     """Do a part if there is one that nobody has; False if there is none."""
     ticket = _load(board, _TICKET)
-    taken = ticket & _ALL
-    if taken >= (ticket >> _BITS) & _ALL:
+    taken, parts = ticket & _ALL, (ticket >> _BITS) & _ALL
+    if taken >= parts:
         return False
-    call, parts, width = _load(board, _CALL), _load(board, _PARTS), _load(board, _WIDTH)
+    call, row = _load(board, _CALL), _load(board, _ROW)
     if _swap(board, _TICKET, ticket, ticket + 1):
-        _run(call, parts + taken * width)
+        _run(call, row, taken, parts)
         _add(board, _DONE, 1)
     return True
 
@@ -155,12 +155,11 @@ def _called(board: Array, hands: int) -> int:
 
 
 @loop()
-def _lead(board: Array, call: int, parts: int, width: int, n_parts: int) -> None:
+def _lead(board: Array, call: int, row: Array, n_parts: int) -> None:
     """Hand out the parts of a loop, do what nobody takes, and wait for the others."""
     _store(board, _DONE, 0)
     _store(board, _CALL, call)
-    _store(board, _PARTS, parts)
-    _store(board, _WIDTH, width)
+    _store(board, _ROW, row.ctypes.data)
     count = ((_load(board, _TICKET) >> (2 * _BITS)) + 1) % _LOOPS
     _store(board, _TICKET, (count << (2 * _BITS)) | (n_parts << _BITS))
     while _take(board):
@@ -177,19 +176,19 @@ class _Team:
     """Threads of the crew that take parts of one loop at a time."""
 
     def __init__(self) -> None:
-        self._board = np.zeros(6 * _LINE, dtype=np.int64)
+        self._board = np.zeros(5 * _LINE, dtype=np.int64)
         self._inside: set[int] = set()
         self._is_closed = False
         self.busy = Lock()
 
-    def do(self, call: int, parts: Array, hands: int) -> None:
-        """Do all parts (k, width) of a loop, for whoever has the lock, with so many others."""
+    def do(self, call: Call, n_parts: int, hands: int) -> None:
+        """Do all parts of a loop, for whoever has the lock, with so many others."""
         crew = threads.crew
         crew.wanted[0] = 0
         missing = _called(self._board, hands)
         if missing > 0:
             crew.help_with(self._wait, missing)
-        _lead(self._board, call, parts.ctypes.data, parts.strides[0], parts.shape[0])
+        _lead(self._board, call.address, call.row, n_parts)
 
     def _wait(self) -> None:
         self._inside.add(get_ident())
@@ -246,14 +245,15 @@ def share(
         What the loop returns: numbers, or None.
     """
     # who waits in a compiled loop keeps a processor busy: there are no more of them than of these
-    hands = min(len(edges) - 1, threads.processors()) - 1
-    if hands > 0 and len(edges) <= _ALL and _team.busy.acquire(blocking=False):
+    n_parts = len(edges) - 1
+    hands = min(n_parts, threads.processors()) - 1
+    if hands > 0 and n_parts < _ALL and _team.busy.acquire(blocking=False):
         try:
-            rows = packed(given, own, edges)
-            _team.do(call_of(compiled, given, own), rows, hands)
+            call = packed(compiled, given, own, edges)
+            _team.do(call, n_parts, hands)
         finally:
             _team.busy.release()
-        return results(rows)
+        return call.results(n_parts)
     # one part or one processor, or the team works for another thread
     return [
         compiled(*given, *(array[k] for array in own), start, stop)

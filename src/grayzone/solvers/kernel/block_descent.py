@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from grayzone.numerics import jit
+from grayzone.numerics import jit, jit_violators
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.losses import TruncatedLogistic, logit
 from grayzone.numerics.margins import SignedMargin
@@ -167,7 +167,7 @@ class BlockDescent:
         b = 0.0
         if design.fit_intercept:
             pull = -memory.values - _signs(problem) * _thresholds(problem.loss, memory.alpha)
-            top, bottom = jit.extremes(pull, memory.alpha, _signs(problem))
+            top, bottom = jit_violators.extremes(pull, memory.alpha, _signs(problem))
             reach = 0.5 * abs(top - bottom) + 1e-9
             b = _best_intercept(problem, memory.values, 0.5 * (top + bottom), reach, 1e-14)
         coef = np.zeros((1, design.n_coef))
@@ -282,7 +282,7 @@ class _Descent:
         return False
 
     def _extremes(self) -> tuple[float, float]:
-        top, bottom = jit.extremes(self.pull, self.alpha, self.y)
+        top, bottom = jit_violators.extremes(self.pull, self.alpha, self.y)
         # without an intercept every row has to agree on 0
         return (
             (top, bottom)
@@ -347,7 +347,7 @@ class _Descent:
         if n <= _BLOCK:
             return np.arange(n)
         fresh = _BLOCK if not self.block.size else int((1 - _KEPT) * _BLOCK)
-        new = jit.violators(self.pull, self.alpha, self.y, top, bottom, fresh // 2)
+        new = jit_violators.violators(self.pull, self.alpha, self.y, top, bottom, fresh // 2)
         marked = np.zeros(n, dtype=bool)
         marked[new] = True
         return np.concatenate([new, self.block[~marked[self.block]][: _BLOCK - new.size]])

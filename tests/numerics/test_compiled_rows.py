@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from grayzone.numerics import jit_losses, losses, pieces
 from grayzone.numerics.designs import as_design
-from grayzone.numerics.losses import Logistic, TruncatedLogistic, sigmoid
+from grayzone.numerics.losses import Logistic, SmoothedLogistic, TruncatedLogistic, sigmoid
 from grayzone.numerics.margins import SignedMargin
 from grayzone.solvers.policy.policy import BinaryPolicy
 from grayzone.solvers.policy.problem import log_loss, policy_values
@@ -87,13 +87,13 @@ def test_sums_of_losses_and_their_distances_row_by_row():
     slopes = sigmoid(u), 0.5 * sigmoid(floor), sigmoid(floor), np.full(u.size, 0.3)
     nearly = [np.clip(share * slopes[0], 0.0, 1.0) for share in (1.0 - 1e-6, 1.0 + 1e-6, 0.9)]
     ends = np.zeros(u.size), np.ones(u.size), np.full(u.size, 1.0 - 1e-12)
-    weight = np.full(u.size, 2.0)
+    weight, y = np.full(u.size, 2.0), np.where(np.arange(u.size) % 3, 1.0, -1.0)
     for i in range(u.size):
         found = jit_losses.value_sum(u, floor, weight, i, i + 1)
         assert found == pytest.approx(2.0 * loss.value(u)[i], rel=1e-14)
     for multipliers in (a, *slopes, *nearly, *ends):
         expected = 2.0 * loss.fenchel_young(u, multipliers)
-        columns = u, floor, multipliers, weight, 1e-4
+        columns = y, -(y * u)[:, None], floor, -(y * multipliers)[:, None], weight, 1e-4
         found = [jit_losses.fenchel_young_sum(*columns, i, i + 1) for i in range(u.size)]
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-28)
 
@@ -105,10 +105,70 @@ def test_sums_of_losses_and_their_distances():
     floor[::7] = -np.inf
     loss, a = TruncatedLogistic(floor), rng.uniform(size=N)
     assert loss.value_sum(u, weight) == pytest.approx(weight @ loss.value(u), rel=1e-13)
-    distances = weight @ loss.fenchel_young(u, a)
-    assert loss.fenchel_young_sum(u, a, weight) == pytest.approx(distances, rel=1e-13)
+    distances, y = weight @ loss.fenchel_young(u, a), rng.choice([-1.0, 1.0], size=N)
+    scores, duals = -(y * u)[:, None], -(y * a)[:, None]
+    found = loss.fenchel_young_sum(y, scores, duals, weight)
+    assert found == pytest.approx(distances, rel=1e-13)
+    assert SignedMargin(y).fenchel_young_sum(loss, scores, duals, weight) == found
     assert Logistic(u).value_sum(u, weight) is None  # what has other formulas is left to them
     assert loss.value_sum(u.astype(np.float32), weight) is None
+
+
+@pytest.mark.parametrize("width", [1e-8, 0.1, 3.0])
+@pytest.mark.usefixtures("_many")
+def test_rounded_kinks(width):
+    rng = np.random.default_rng(10)
+    floor, weight = rng.normal(size=N), rng.uniform(size=N)
+    u = floor + 2.0 * width * rng.normal(size=N)
+    u[: len(EXTREMES)], u[20:23] = EXTREMES, floor[20:23] + width * np.array([-1.0, 0.0, 1.0])
+    floor[::7] = -np.inf
+    loss, plain = (SmoothedLogistic(TruncatedLogistic(floor), width) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "MANY", 10**9)
+        slope, bend = plain.slopes(u)
+        values = plain.value(u)
+        assert plain.value_sum(u, weight) is None
+    found = loss.slopes(u)
+    np.testing.assert_allclose(found[0], slope, rtol=1e-13)
+    # near the ends of the rounded piece its curvature is what is left of 1 - 1
+    np.testing.assert_allclose(found[1], bend, rtol=1e-12, atol=1e-15 / width)
+    assert loss.value_sum(u, weight) == pytest.approx(weight @ values, rel=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["even", "one class", "nothing", "far apart"])
+@pytest.mark.usefixtures("_many")
+def test_what_each_class_gives(kind):
+    rng = np.random.default_rng(12)
+    y, weight = rng.choice([-1.0, 1.0], size=N), rng.uniform(size=N)
+    a = np.zeros(N) if kind == "nothing" else rng.uniform(size=N)
+    y = np.ones(N) if kind == "one class" else y
+    a = np.where(y > 0, 1e-12, 1.0) * a if kind == "far apart" else a
+    duals = -(y * a)[:, None]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "MANY", 10**9)
+        expected = SignedMargin(y).balance(duals, weight)
+    found = SignedMargin(y).balance(duals, weight)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    if kind in ("one class", "nothing"):
+        assert not found.any()
+    else:
+        assert abs(weight @ found[:, 0]) <= 1e-12 * float(weight @ np.abs(found[:, 0]))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_designs_of_some_rows(order, dtype, compiled):
+    rng = np.random.default_rng(13)
+    X = np.array(rng.normal(size=(3000, 30)), dtype=dtype, order=order)
+    design, rows = as_design(X), np.sort(rng.choice(3000, 1000, replace=False))
+    design.is_loaded = compiled
+    taken = design.take(rows)
+    assert taken.X.dtype == np.float64
+    assert taken.is_loaded == compiled
+    np.testing.assert_array_equal(taken.X, X[rows].astype(np.float64))
+    if order == "C":
+        np.testing.assert_array_equal(design.take(slice(5, 9)).X, X[5:9].astype(np.float64))
 
 
 @pytest.mark.usefixtures("_many")
@@ -185,7 +245,7 @@ def test_fewer_rows_are_many_where_loops_are_loaded(monkeypatch, is_loaded):
     monkeypatch.setattr(parabolas, "looped", noted)
     model = Parabolas.of(problem, u, rows)
     a = model.multipliers(problem, u + moved, -y * moved)
-    found = loss.fenchel_young_sum(u, a, weight)
+    found = loss.fenchel_young_sum(y, -(y * u)[:, None], -(y * a)[:, None], weight)
     assert bool(called) == is_loaded
     assert (found is None) != is_loaded
     plain = replace(problem, loss=TruncatedLogistic(floor))

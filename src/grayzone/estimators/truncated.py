@@ -48,7 +48,7 @@ from grayzone.solvers.kernel.choose import kernel_for
 from grayzone.solvers.kernel.systems import scattered
 from grayzone.solvers.truncated.ramp import descend_ramp
 from grayzone.solvers.truncated.unpenalised import without_penalty
-from grayzone.sources.labelled import Labelled
+from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.open import open_rows
 
 Array = Any
@@ -535,24 +535,34 @@ class TruncatedLogisticRegression(
         """Set what has an entry for every row; rows without a weight have no influence."""
         rows, duals = labelled.held, solution.certificate.duals
         assert rows is not None
+        assert duals is not None
         xp, coef = array_namespace(duals), solution.coef
-        active = xp.any(duals != 0.0, axis=1)
+        active = duals[:, 0] != 0.0 if duals.shape[1] == 1 else xp.any(duals != 0.0, axis=1)
         hinge = solution.multipliers <= spec.slopes_at_floors(rows)
-        partition = xp.astype(active, xp.float64) + xp.astype(active & ~hinge, xp.float64)
-        if spec.features is None and spec.kernel is None:
-            coef = -(rows.weight[:, None] * duals).T / spec.penalty
-        elif (
-            spec.kernel is not None
-        ):  # the model may be spanned by others, and with an l1 penalty is by few
-            spans = xp.any(coef[:, : rows.n_rows] != 0.0, axis=0)
-            active = spans if spec.l1_ratio else active | spans
-        numbers, places = rows.places(), xp.nonzero(active)[0]
-        every = scattered(partition[:, None], numbers, int(labelled.source.like().shape[0]))
-        self.partition_ = xp.astype(every[:, 0], xp.int8)
+        partition = xp.astype(active, xp.int8) + xp.astype(active & ~hinge, xp.int8)
+        self.partition_ = self._of_all(partition, rows, int(labelled.source.like().shape[0]))
         if spec.features is not None:  # the model is spanned by the centres
             return
-        self.support_ = xp.take(numbers, places)
-        self.dual_coef_ = xp.take(coef, places, axis=1)
+        if spec.kernel is not None:
+            # the model may be spanned by others, and with an l1 penalty is by few
+            spans = xp.any(coef[:, : rows.n_rows] != 0.0, axis=0)
+            active = spans if spec.l1_ratio else active | spans
+        places = xp.nonzero(active)[0]
+        self.support_ = rows.numbers_of(places)
+        if spec.kernel is None:
+            taken = xp.take(rows.weight, places) * xp.take(duals.T, places, axis=1)
+            self.dual_coef_ = -taken / spec.penalty
+        else:
+            self.dual_coef_ = xp.take(coef, places, axis=1)
+
+    @staticmethod
+    def _of_all(values: Array, rows: Rows, n_rows: int) -> Array:
+        """Return whole numbers (n,) of all rows from those of some; of the others they are 0."""
+        if rows.n_rows == n_rows:
+            return values
+        xp = array_namespace(values)
+        every = scattered(xp.astype(values, xp.float64)[:, None], rows.places(), n_rows)
+        return xp.astype(every[:, 0], values.dtype)
 
     def _expose_function(self, labelled: Labelled, spec: TruncatedSpec, coef: Array) -> None:
         """Set what predictions need."""

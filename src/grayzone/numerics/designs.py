@@ -275,20 +275,21 @@ class DenseDesign(Design):
         known = np.zeros((coef.shape[0], self.n_features + 1))
         known[:, : coef.shape[1]] = coef
         out = np.empty((self.n_rows, coef.shape[0]))
-        share(scores, (self.X, known, out), (), self._parts())
+        share(scores, (self.X, known, out), (), self._parts(self.n_rows))
         return out
 
     def _pull_looped(self, residual: Array) -> Array:
         from grayzone.numerics.jit_rows import pull
         from grayzone.numerics.team import share
 
-        parts = self._parts()
+        parts = self._parts(self.n_rows)
         totals = np.zeros((len(parts) - 1, residual.shape[1], self.n_features))
         share(pull, (self.X, residual), (totals,), parts)
         return totals.sum(axis=0)
 
-    def _parts(self) -> list[int]:
-        return edges(self.n_rows, threads=self.X.size / _READ_BY_A_THREAD, kind=LOOPS)
+    def _parts(self, n_rows: int) -> list[int]:
+        values = n_rows * self.n_features
+        return edges(n_rows, threads=values / _READ_BY_A_THREAD, kind=LOOPS)
 
     def _split(self, work: Callable[[int, int], Array]) -> list[Array]:
         # one product a thread, which leaves the interpreter alone
@@ -375,6 +376,8 @@ class DenseDesign(Design):
         return xp.concat([xp.sum(_double(self.X[a:b, :]) ** 2, axis=1) for a, b in self.blocks()])
 
     def take(self, rows: Array) -> DenseDesign:
+        if self._looped and isinstance(rows, np.ndarray) and rows.dtype.kind == "i":
+            return self._taken(self._rows_looped(rows))
         if not (is_numpy_array(self.X) and self.X.flags.f_contiguous):
             return self._taken(_double(self._rows(rows)))
         # rows side by side, whatever the order of X: they are about to be read row by row
@@ -382,6 +385,15 @@ class DenseDesign(Design):
         for a in range(0, rows.shape[0], self.block_rows):
             taken[a : a + self.block_rows] = self.X[rows[a : a + self.block_rows]]
         return self._taken(taken)
+
+    def _rows_looped(self, rows: Array) -> Array:
+        # compile, so only when needed
+        from grayzone.numerics.jit_rows import taken
+        from grayzone.numerics.team import share
+
+        out = np.empty((rows.size, self.n_features))
+        share(taken, (self.X, *unsigned(rows), out), (), self._parts(rows.size))
+        return out
 
     def _rows(self, rows: Array) -> Array:
         # NumPy's take would first make a copy of all of X in C order where it is not so already

@@ -113,6 +113,44 @@ def _softplus(u: float) -> float:
     return max(u, 0.0) + log1p(exp(-abs(u)))
 
 
+@part(error_model="numpy")
+def _bent(u: float, floor: float, width: float) -> tuple[float, float, float]:
+    """Margin with the kink rounded off, and its first two derivatives, as in ``losses``."""
+    t = (u - floor) / width
+    if t <= -1.0:
+        return floor, 0.0, 0.0
+    if not t < 1.0:
+        return u, 1.0, 0.0
+    square = t * t
+    there = floor + width * (3.0 / 16.0 + t / 2.0 + square * (3.0 / 8.0 - square / 16.0))
+    return there, 0.5 + t * (0.75 - square / 4.0), 0.75 * (1.0 - square) / width
+
+
+@loop(error_model="numpy")
+def smoothed_slopes(
+    u: Array, floor: Array, width: float, first: Array, second: Array, start: int, stop: int
+) -> None:
+    """Set slopes and curvatures of the loss with its kink rounded off."""
+    for i in range(start, stop):
+        there, rise, bend = _bent(u[i], floor[i], width)
+        e = exp(-abs(there))
+        share = 1.0 / (1.0 + e)
+        p = share if there >= 0.0 else e * share
+        first[i] = p * rise
+        second[i] = p * ((1.0 - p) * rise * rise + bend)
+
+
+@loop(error_model="numpy")
+def smoothed_sum(
+    u: Array, floor: Array, weight: Array, width: float, start: int, stop: int
+) -> float:
+    """Sum of weighted losses with their kinks rounded off."""
+    total = 0.0
+    for i in range(start, stop):
+        total += weight[i] * _softplus(_bent(u[i], floor[i], width)[0])
+    return total
+
+
 @loop(error_model="numpy")
 def value_sum(u: Array, floor: Array, weight: Array, start: int, stop: int) -> float:
     """Sum of weighted truncated logistic losses."""
@@ -154,10 +192,26 @@ def _fenchel_young(u: float, floor: float, a: float, series: float) -> float:
 
 @loop(error_model="numpy")
 def fenchel_young_sum(
-    u: Array, floor: Array, a: Array, weight: Array, series: float, start: int, stop: int
+    y: Array,
+    scores: Array,
+    floor: Array,
+    duals: Array,
+    weight: Array,
+    series: float,
+    start: int,
+    stop: int,
 ) -> float:
-    """Sum of weighted Fenchel-Young losses of margins and multipliers, as in ``losses``."""
+    """Sum of weighted Fenchel-Young losses of scores and duals (n, 1), as in ``losses``."""
     total = 0.0
     for i in range(start, stop):
-        total += weight[i] * _fenchel_young(u[i], floor[i], a[i], series)
+        u, a = -y[i] * scores[i, 0], -y[i] * duals[i, 0]
+        total += weight[i] * _fenchel_young(u, floor[i], a, series)
     return total
+
+
+@loop()
+def sides(y: Array, weight: Array, duals: Array, mass: Array, start: int, stop: int) -> None:
+    """Set what rows of each class give: weights times the sizes of duals (n, 1)."""
+    mass[0] = mass[1] = 0.0
+    for i in range(start, stop):
+        mass[1 if y[i] > 0.0 else 0] += weight[i] * abs(duals[i, 0])

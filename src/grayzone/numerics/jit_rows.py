@@ -41,3 +41,12 @@ def pull(X: Array, residual: Array, total: Array, start: int, stop: int) -> None
         for i in range(whole, stop):
             for j in range(X.shape[1]):
                 into[j] += residual[i, q] * X[i, j]
+
+
+@loop()
+def taken(X: Array, rows: Array, out: Array, start: int, stop: int) -> None:
+    """Set rows start to stop of out to these rows of X, which are valid places."""
+    for k in range(start, stop):
+        i = rows[k]
+        for j in range(X.shape[1]):
+            out[k, j] = X[i, j]

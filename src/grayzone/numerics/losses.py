@@ -263,20 +263,27 @@ class TruncatedLogistic:
 
     def value_sum(self, u: Array, weight: Array) -> float | None:
         """Sum of weighted losses in one compiled pass; None where rows are not many."""
-        if type(self) is not TruncatedLogistic or not are_many(u, self.floor, weight):
+        if not self._is_looped(u, weight):
             return None
         from grayzone.numerics import jit_losses
 
         return sum(looped(jit_losses.value_sum, u, self.floor, weight, n_rows=u.shape[0]))
 
-    def fenchel_young_sum(self, u: Array, a: Array, weight: Array) -> float | None:
-        """Sum of weighted Fenchel-Young losses, likewise."""
-        columns, plain = (u, self.floor, a, weight), type(self) is TruncatedLogistic
-        if not (plain and are_many(*columns, is_loaded=self.is_loaded)):
+    def fenchel_young_sum(
+        self, y: Array, scores: Array, duals: Array, weight: Array
+    ) -> float | None:
+        """Sum of weighted Fenchel-Young losses of scores and duals (n, 1), likewise."""
+        if not self._is_looped(y, scores[:, 0], duals[:, 0], weight):
             return None
         from grayzone.numerics import jit_losses
 
-        return sum(looped(jit_losses.fenchel_young_sum, *columns, _SERIES, n_rows=u.shape[0]))
+        columns = y, scores, self.floor, duals, weight
+        return sum(looped(jit_losses.fenchel_young_sum, *columns, _SERIES, n_rows=y.shape[0]))
+
+    def _is_looped(self, *columns: Array) -> bool:
+        """Whether sums over rows are compiled; what stands in for this loss has other values."""
+        plain = type(self) is TruncatedLogistic
+        return plain and are_many(*columns, self.floor, is_loaded=self.is_loaded)
 
     def conjugate(self, a: Array) -> Array:
         r"""Convex conjugate :math:`h^*(a) = \sup_u\, a u - h(u)`, infinite outside [0, 1].
@@ -421,8 +428,27 @@ class SmoothedLogistic:
         """Second derivative."""
         return self.slopes(u)[1]
 
+    def value_sum(self, u: Array, weight: Array) -> float | None:
+        """Sum of weighted losses in one compiled pass; None where rows are not many."""
+        floor = self.exact.floor
+        if not are_many(u, floor, weight, is_loaded=self.exact.is_loaded):
+            return None
+        # compiles, so only when needed
+        from grayzone.numerics import jit_losses
+
+        columns = u, floor, weight, self.width
+        return sum(looped(jit_losses.smoothed_sum, *columns, n_rows=u.shape[0]))
+
     def slopes(self, u: Array) -> tuple[Array, Array]:
         """Slope and curvature together."""
+        floor = self.exact.floor
+        if are_many(u, floor, is_loaded=self.exact.is_loaded):
+            # compiles, so only when needed
+            from grayzone.numerics import jit_losses
+
+            own = np.empty((2, u.shape[0]))
+            looped(jit_losses.smoothed_slopes, u, floor, self.width, *own, n_rows=u.shape[0])
+            return own[0], own[1]
         slope, bend = self.exact.slopes(u)
         bent, t, floor = self._bent(u)
         p = sigmoid(self._rounded(t, floor))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from array_api_compat import device
 
 from grayzone.numerics.losses import TruncatedLogistic, xlogx
-from grayzone.numerics.namespace import array_namespace
+from grayzone.numerics.namespace import array_namespace, is_numpy_array
+from grayzone.numerics.pieces import are_many, looped_with
 
 __all__ = [
     "Margins",
@@ -91,21 +93,30 @@ class SignedMargin:
         xp = array_namespace(self.y)
         return xp.astype(self.y > 0, xp.int64)
 
+    def members(self) -> list[Array]:
+        """Places of each class's rows, of NumPy's."""
+        return [np.flatnonzero(self.y < 0.0), np.flatnonzero(self.y > 0.0)]
+
+    def mass(self, weight: Array) -> Array:
+        """What the rows of each class weigh, of NumPy's."""
+        rises = self.y > 0.0
+        return np.array([np.where(own, weight, 0.0).sum() for own in (~rises, rises)])
+
     def take(self, rows: Array) -> SignedMargin:
         """Return the map of these rows."""
         return SignedMargin(self.y[rows])
 
     def margin(self, scores: Array) -> Array:
         """Margins (n,) of scores (n, 1), or (t, n) of several sets of them (t, n, 1)."""
-        return -self.y * scores[..., 0]
+        return _minus(self.y * scores[..., 0])
 
     def push(self, scores: Array, change: Array) -> Array:
         """Change of the margins when the scores change by ``change``."""
-        return -self.y * change[:, 0]
+        return _minus(self.y * change[:, 0])
 
     def pull(self, scores: Array, a: Array) -> Array:
         """Gradient in the scores of sum(a * margin), shape (n, 1)."""
-        return (-self.y * a)[:, None]
+        return _minus(self.y * a)[:, None]
 
     def second_order(self, scores: Array, omega: Array, a: Array) -> Array:
         """Hessian weights omega u' u' + a u'' of the pairs of outputs k >= m, shape (n, pairs)."""
@@ -122,24 +133,37 @@ class SignedMargin:
         and the other rows keep duals that are exact slopes of their losses.
         """
         xp = array_namespace(duals)
-        n = duals.shape[0]
-        mass = weight * xp.abs(duals[:, 0])
-        up = xp.sum(xp.where(self.y > 0, mass, 0.0))
-        down = xp.sum(xp.where(self.y > 0, 0.0, mass))
+        n, (down, up) = duals.shape[0], self._sides(duals, weight)
         if not (up > 0 and down > 0):
             return xp.zeros_like(duals)
-        heavy = self.y > 0 if up > down else self.y < 0
-        excess = xp.abs(up - down)
+        sign, excess = (1.0 if up > down else -1.0), abs(up - down)
         if excess <= 1e-14 * (up + down):  # rounding
             return duals
         stop, shrink = n, (down / up if up > down else up / down)
         for some in (n // 64, n // 8):
-            first = xp.sum(xp.where(heavy[:some], mass[:some], 0.0))
+            mass = weight[:some] * xp.abs(duals[:some, 0])
+            first = float(xp.sum(xp.where(self.y[:some] == sign, mass, 0.0)))
             if first > 1e3 * excess:
                 stop, shrink = some, 1.0 - excess / first
                 break
-        factor = xp.where(heavy[:stop], shrink, 1.0)
+        own = self.y[:stop]
+        factor = xp.where(own == sign, shrink * xp.ones_like(own), 1.0)
         return xp.concat([duals[:stop, :] * factor[:, None], duals[stop:, :]])
+
+    def _sides(self, duals: Array, weight: Array) -> tuple[float, float]:
+        """Return what rows of each class give."""
+        if are_many(self.y, duals[:, 0], weight):
+            # compiles, so only when needed
+            from grayzone.numerics.jit_losses import sides
+
+            given = self.y, weight, duals
+            down, up = looped_with(sides, (2,), *given, n_rows=self.y.size).sum(axis=0).tolist()
+            return down, up
+        xp = array_namespace(duals)
+        mass = weight * xp.abs(duals[:, 0])
+        rises = self.y > 0
+        sides = xp.where(rises, 0.0, mass), xp.where(rises, mass, 0.0)
+        return float(xp.sum(sides[0])), float(xp.sum(sides[1]))
 
     def flow(self, duals: Array, weight: Array) -> Array:
         """Mass (2, 2) that rows of the row's class give to the column's class."""
@@ -164,13 +188,18 @@ class SignedMargin:
 
     def fenchel_young(self, loss: TruncatedLogistic, scores: Array, duals: Array) -> Array:
         """Fenchel-Young loss of each row."""
-        return loss.fenchel_young(self.margin(scores), -self.y * duals[:, 0])
+        return loss.fenchel_young(self.margin(scores), self.margin(duals))
 
     def fenchel_young_sum(
         self, loss: TruncatedLogistic, scores: Array, duals: Array, weight: Array
     ) -> float | None:
         """Sum of them with weights; None where rows are not many."""
-        return loss.fenchel_young_sum(self.margin(scores), -self.y * duals[:, 0], weight)
+        return loss.fenchel_young_sum(self.y, scores, duals, weight)
+
+
+def _minus(values: Array) -> Array:
+    """Return minus what nobody else has, in its place."""
+    return np.negative(values, out=values) if is_numpy_array(values) else -values
 
 
 class SoftmaxMargin:
@@ -212,6 +241,14 @@ class SoftmaxMargin:
         """Class code of each row, 0 to K - 1."""
         xp = array_namespace(self.own)
         return xp.argmax(xp.astype(self.own, xp.int8), axis=1)
+
+    def members(self) -> list[Array]:
+        """Places of each class's rows, of NumPy's."""
+        return [np.flatnonzero(own) for own in self.own.T]
+
+    def mass(self, weight: Array) -> Array:
+        """What the rows of each class weigh, of NumPy's."""
+        return np.bincount(self.codes, weight, minlength=self.own.shape[1])
 
     def take(self, rows: Array) -> SoftmaxMargin:
         """Return the map of these rows."""
@@ -353,6 +390,14 @@ class ReferenceMargin:
     def codes(self) -> Array:
         """Class code of each row, 0 to K - 1."""
         return self._softmax.codes
+
+    def members(self) -> list[Array]:
+        """Places of each class's rows, of NumPy's."""
+        return self._softmax.members()
+
+    def mass(self, weight: Array) -> Array:
+        """What the rows of each class weigh, of NumPy's."""
+        return self._softmax.mass(weight)
 
     def take(self, rows: Array) -> ReferenceMargin:
         """Return the map of these rows."""

@@ -74,7 +74,7 @@ def packed(compiled: Any, given: Sequence[Any], own: Sequence[Array], edges: Seq
             _known[key] = _made(compiled, tuple(map(typeof, arguments)), len(given))
     n_parts = len(edges) - 1
     row = np.zeros(size + 3 * n_parts + 1, dtype=np.int64)
-    _whole_numbers(size + n_parts + 1).pack_into(row, 0, *numbers, *edges)
+    _whole_numbers(size + n_parts + 1).pack_into(row.data, 0, *numbers, *edges)
     return Call(*_known[key], row)
 
 

@@ -102,5 +102,17 @@ def looped(loop: Callable[..., T], *arguments: Any, n_rows: int) -> list[T]:
     return share(loop, arguments, (), edges(n_rows, threads=n_rows / PIECE, kind=LOOPS))
 
 
+def looped_with(
+    loop: Callable[..., T], shape: tuple[int, ...], *arguments: Any, n_rows: int
+) -> Array:
+    """Do so with an array of that shape for each part beside them; returns these (k, ...)."""
+    from grayzone.numerics.team import share  # compiles, so only when needed
+
+    parts = edges(n_rows, threads=n_rows / PIECE, kind=LOOPS)
+    own = np.empty((len(parts) - 1, *shape))
+    share(loop, arguments, (own,), parts)
+    return own
+
+
 def _pieces(start: int, stop: int) -> Iterator[slice]:
     return (slice(a, min(stop, a + PIECE)) for a in range(start, stop, PIECE))

@@ -33,6 +33,18 @@ def excess(scores: Array, ends: Array) -> Array:
     return xp.where(leads, xp.clip(scores - rest - ends, min=0.0), 0.0)
 
 
+def rows_beyond(scores: Array, ends: Array) -> list[tuple[Array, Array]]:
+    """Return which rows are beyond the end of each class, and how far."""
+    xp, ends = array_namespace(scores), moved(ends, scores)
+    if scores.shape[1] == 1:
+        columns = [-scores[:, 0] - ends[0], scores[:, 0] - ends[1]]
+    else:
+        beyond = excess(scores, ends)
+        columns = [beyond[:, k] for k in range(scores.shape[1])]
+    places = [xp.nonzero(column > 0.0)[0] for column in columns]
+    return [(some, xp.take(own, some)) for some, own in zip(places, columns, strict=True)]
+
+
 def differs(slopes: Array, bends: Array) -> Array:
     """Whether log-odds of each class go on otherwise beyond its end: 1 and 0 change nothing."""
     return (slopes != 1.0) | (bends > 0.0)

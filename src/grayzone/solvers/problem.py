@@ -316,8 +316,7 @@ class Problem:
         array of shape (Q, p)
             Coefficients.
         """
-        mass = np.bincount(self.margins.codes, self.weight)
-        design = self.design
+        design, mass = self.design, self.margins.mass(self.weight)
         return prior_coef(self.margins, mass, design.n_features, design.fit_intercept, self.weight)
 
 

@@ -87,6 +87,12 @@ class Rows:
         xp, stop = array_namespace(self.codes), self.first + self.n_rows
         return xp.arange(self.first, stop, dtype=xp.int64, device=device(self.codes))
 
+    def numbers_of(self, places: Array) -> Array:
+        """Return the numbers among all of rows at these places."""
+        if self.numbers is None:
+            return places + self.first
+        return array_namespace(places).take(self.numbers, places)
+
     def take(self, places: Array) -> Rows:
         """Return these rows, with their numbers among all."""
         xp = array_namespace(self.codes)
@@ -338,27 +344,35 @@ _CLOSE = 1000  # whole numbers that are counted rather than sorted
 
 def _classes(y: Array) -> Array:
     """Values that labels of NumPy's have, in order."""
-    if not _are_close(y):
+    ends = _close_ends(y)
+    if ends is None:
         return np.unique(y)
-    least = y.min()
-    return (least + np.flatnonzero(np.bincount(y - least))).astype(y.dtype)
+    least, greatest = ends
+    if greatest - least <= 1:
+        return np.unique([least, greatest]).astype(y.dtype)
+    return (least + np.flatnonzero(np.bincount(y - y.dtype.type(least)))).astype(y.dtype)
 
 
-def _are_close(labels: Array) -> bool:
-    """Whether labels are whole numbers so close to each other that they are soon counted."""
+def _close_ends(labels: Array) -> tuple[int, int] | None:
+    """Return the ends of whole numbers that are close enough to be soon counted."""
     if labels.dtype.kind != "i" or not labels.size:
-        return False
-    return int(labels.max()) - int(labels.min()) < min(_CLOSE, np.iinfo(labels.dtype).max)
+        return None
+    least, greatest = int(labels.min()), int(labels.max())
+    close = greatest - least < min(_CLOSE, np.iinfo(labels.dtype).max)
+    return (least, greatest) if close else None
 
 
 def _places(y: Array, classes: Array) -> Array:
     """Places of labels of NumPy's among the classes."""
-    known = y.dtype == classes.dtype and _are_close(classes)  # others may be in other blocks
-    if not (known and y.size and classes[0] <= y.min() and y.max() <= classes[-1]):
+    # others may be in other blocks
+    ends = _close_ends(classes) if y.dtype == classes.dtype and y.size else None
+    if ends is None or y.min() < ends[0] or y.max() > ends[1]:
         # an inverse of unique would sort all rows
         return np.searchsorted(classes, y)
-    least = classes[0]
-    return np.searchsorted(classes, least + np.arange(int(classes[-1] - least) + 1))[y - least]
+    least, greatest = ends
+    if least == 0 and greatest == classes.size - 1:  # they are places
+        return y
+    return np.searchsorted(classes, np.arange(least, greatest + 1))[y - y.dtype.type(least)]
 
 
 def _codes(y: Array, classes: Array, like: Array) -> Array:
@@ -380,8 +394,11 @@ def _counted(rows: Rows, n_classes: int) -> tuple[Array, Array]:
     """Rows of each class that have a weight, and what they weigh."""
     codes, weight = rows.codes, rows.weight
     if is_numpy_array(codes):
-        heavy = codes if weight.size and weight.min() > 0 else codes[weight > 0]
+        least = weight.min() if weight.size else 0.0
+        heavy = codes if least > 0 else codes[weight > 0]
         counts = np.bincount(heavy, minlength=n_classes)
+        if least == 1.0 == weight.max():
+            return counts, counts.astype(np.float64)
         return counts, np.bincount(codes, weight, minlength=n_classes)
     # summed where they are: bringing them here would take longer than a step of a fit
     xp, members = array_namespace(codes), [codes == k for k in range(n_classes)]

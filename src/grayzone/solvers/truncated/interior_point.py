@@ -472,7 +472,9 @@ def smooth_newton(
 
 
 def _lost(problem: Problem, scores: Array) -> float:
-    return float(problem.weight @ problem.loss.value(problem.margins.margin(scores)))
+    u = problem.margins.margin(scores)
+    total = problem.loss.value_sum(u, problem.weight)
+    return float(problem.weight @ problem.loss.value(u)) if total is None else total
 
 
 def _along(

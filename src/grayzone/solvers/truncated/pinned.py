@@ -14,6 +14,7 @@ would carry all rows of the class along.
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,8 +47,11 @@ def pinned_sign(problem: Problem, u: Array, spread: float) -> float:
     loss, margins = problem.loss, problem.margins
     if not (isinstance(margins, SignedMargin) and problem.design.fit_intercept):
         return 0.0
+    highest = float(loss.floor.max())
+    if highest == -inf:  # there is no hinge
+        return 0.0
     log_odds = float(problem.prior_coef()[0, -1])
-    if abs(log_odds) < -float(loss.floor.max()):
+    if abs(log_odds) < -highest:
         return 0.0
     for sign in (-1.0, 1.0):
         own = margins.y == sign

@@ -261,9 +261,14 @@ class TruncatedSpec:
         return KernelDesign(self.kernel, X, self.fit_intercept, budget=budget, share=share)
 
     def _margins(self, rows: Rows) -> Margins:
+        name = self.kind.__name__
+        known: Margins = rows.state(name, rows.codes, lambda: self._made_margins(rows))
+        return known
+
+    def _made_margins(self, rows: Rows) -> Margins:
         xp = array_namespace(rows.codes)
         if self.n_classes == 2:
-            return self.kind(xp.where(rows.codes == 1, xp.ones_like(rows.weight), -1.0))
+            return self.kind(2.0 * xp.astype(rows.codes, xp.float64) - 1.0)
         known = xp.arange(self.n_classes, device=device(rows.codes))
         return self.kind(rows.codes[:, None] == known[None, :])
 

@@ -84,7 +84,7 @@ def coarse_start(problem: Problem, seed: int) -> Array | None:
     if coef is None:
         coef = part.prior_coef()
     # few rows of a class explain little, and are all there are of it
-    known = np.bincount(part.margins.codes).min() / _least_rows(problem)
+    known = min(rows.size for rows in part.margins.members()) / _least_rows(problem)
     return _with_rounded_kinks(part, coef, _ENOUGH * coef.size * min(1.0, known) ** 2)
 
 
@@ -102,22 +102,22 @@ def _stratified(problem: Problem, seed: int) -> Problem | None:
     nearly all there are, they weigh as much as every k-th of them would. Where that holds for all
     classes, the part would be the whole: None, too, if it had more than half of the rows.
     """
-    codes = problem.margins.codes
-    counts = np.bincount(codes)
-    every = _LARGE_PART if codes.size >= _PLENTY * _LARGE_PART else _PART
+    n, members = problem.weight.size, problem.margins.members()
+    counts = np.array([rows.size for rows in members])
+    every = _LARGE_PART if n >= _PLENTY * _LARGE_PART else _PART
     enough = _least_rows(problem)
-    if codes.size // every < enough or counts.min() < _RAREST:
+    if n // every < enough or counts.min() < _RAREST:
         return None
     steps = np.clip(counts // enough, 1, every)
     first = int(np.random.default_rng(seed).integers(every))
-    chosen = np.zeros(codes.size, dtype=bool)
-    for code, step in enumerate(steps):
-        chosen[np.flatnonzero(codes == code)[first % step :: step]] = True
+    chosen = np.zeros(n, dtype=bool)
+    for rows, step in zip(members, steps, strict=True):
+        chosen[rows[first % step :: step]] = True
     rows = np.flatnonzero(chosen)
-    if rows.size > _MOST * codes.size:
+    if rows.size > _MOST * n:
         return None
-    weight = problem.weight[rows] * (steps / every)[codes[rows]]
     margins, loss = problem.margins.take(rows), problem.loss.take(rows)
+    weight = problem.weight[rows] * (steps / every)[margins.codes]
     return Problem(problem.design.part(rows), margins, loss, weight, problem.penalty / every)
 
 

@@ -39,7 +39,7 @@ from grayzone.numerics.checks import Floats, as_numpy
 from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.pieces import PIECE
 from grayzone.numerics.spread import spread
-from grayzone.numerics.tails import excess
+from grayzone.numerics.tails import rows_beyond
 from grayzone.numerics.threads import split
 from grayzone.solvers.truncated.spec import TruncatedSpec
 from grayzone.sources.labelled import Labelled, Rows
@@ -94,12 +94,10 @@ class _Beyond:
         """Return both sums (K, J) and (K,) of the rows start to stop."""
         xp, K = array_namespace(rows.weight), self.spec.n_classes
         far = expm1(_NODES[-1]) / BEND
-        beyond = excess(scores[start:stop, :], self.ends)
         weights, labels = rows.weight[start:stop], rows.codes[start:stop]
         masses, wrong = np.zeros((K, _NODES.size)), np.zeros(K)
-        for k in range(K):
-            some = xp.nonzero(beyond[:, k] > 0.0)[0]
-            own, weight, codes = (xp.take(a, some) for a in (beyond[:, k], weights, labels))
+        for k, (some, own) in enumerate(rows_beyond(scores[start:stop, :], self.ends)):
+            weight, codes = xp.take(weights, some), xp.take(labels, some)
             own = xp.log1p(BEND * xp.where(own < far, own, far))
             masses[k] = as_numpy(spread(own, weight, _APART, _NODES.size))
             wrong[k] = float(xp.sum(xp.where(codes == k, 0.0, weight * own)))

@@ -1,8 +1,11 @@
 """Compiled values of the Gaussian kernel against those of NumPy in double precision."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numba import njit
+from threadpoolctl import threadpool_limits
 
 from grayzone.numerics import jit_gaussian, kernels
 from grayzone.numerics.jit_products import Others
@@ -84,22 +87,30 @@ def test_exponentials_have_the_digits_of_double_precision(run):
     np.testing.assert_allclose(x, exact, rtol=5e-16)
 
 
-def test_exponentials_of_a_block_below_the_range_are_next_to_nothing():
-    block = np.array([[-1e300, -745.0, -709.0], [-1.0, 0.0, -1e-300]])
-    jit_gaussian.exponentiate(block)
-    assert np.all((block[0] >= 0.0) & (block[0] < 1e-307))
-    np.testing.assert_array_equal(block[1], np.exp([-1.0, 0.0, 0.0]))
+def test_exponentials_below_the_range_are_next_to_nothing():
+    x, powers = np.array([-1e300, -745.0, -709.0, -1.0, 0.0, -1e-300]), np.empty(6)
+    jit_gaussian.exponentials_64(x, powers, powers.view(np.int64))
+    assert np.all((x[:3] >= 0.0) & (x[:3] < 1e-307))
+    np.testing.assert_array_equal(x[3:], np.exp([-1.0, 0.0, 0.0]))
 
 
-@pytest.mark.parametrize("shape", [(700, 1500), (3, 2)])
-def test_products_of_many_values(monkeypatch, shape):
+@pytest.mark.parametrize("shape", [(700, 1500), (3, 2), (1, 600)])
+@pytest.mark.parametrize(("order", "dtype"), [("C", np.float64), ("F", np.float64), ("C", "f")])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_products_of_many_values(monkeypatch, shape, order, dtype, threads):
     n, m = shape
-    X, Z, coef = RNG.normal(size=(n, 4)), RNG.normal(size=(m, 4)), RNG.normal(size=(m, 2))
-    expected = KERNEL.product(X, KERNEL.right(Z), coef)
+    X, Z = np.array(RNG.normal(size=(n, 4)), dtype, order=order), RNG.normal(size=(m, 4))
+    kernel, coef = replace(KERNEL, centre=np.array([0.1, 0.0, -2.0, 0.5])), RNG.normal(size=(m, 2))
+    right = kernel.right(Z)
+    expected = KERNEL(X, Z) @ coef
     monkeypatch.setattr(kernels, "_MANY_VALUES", 0)
-    np.testing.assert_allclose(KERNEL.product(X, KERNEL.right(Z), coef), expected, rtol=1e-12)
+    with threadpool_limits(threads, user_api="blas"):
+        assert kernel._product_looped(X, right, coef) is not None
+        found = kernel.product(X, right, coef)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * np.abs(coef).sum())
     # what is out of range is no number, as it is without them
-    X[0], X[1] = 1e200, [1e160, -1e160, 0.0, 0.0]
-    found = KERNEL.product(X, KERNEL.right(Z), coef)
+    X[0] = [1e38, -1e38, 0.0, 0.0] if dtype == "f" else [1e160, -1e160, 0.0, 0.0]
+    X[-1] = 1e38 if dtype == "f" else 1e200
+    found = kernel.product(X, right, coef)
     monkeypatch.setattr(kernels, "_MANY_VALUES", n * m + 1)
-    np.testing.assert_array_equal(found[:2], KERNEL.product(X, KERNEL.right(Z), coef)[:2])
+    np.testing.assert_array_equal(found, kernel.product(X, right, coef))

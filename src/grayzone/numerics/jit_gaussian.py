@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from grayzone.numerics.compiled import loop, part
-from grayzone.numerics.jit_products import PANEL, Others, as_they_are, multiply
+from grayzone.numerics.jit_products import PANEL, Others, as_they_are, multiply, products_64
 from grayzone.numerics.team import share
 
 Array = Any
@@ -21,6 +21,8 @@ Array = Any
 # Columns whose exponentials are taken at a time, rows and columns of a tile of values that are
 # kept, and numbers of one of values that are not: all of it stays in the cache.
 _COLUMNS, _TILE_ROWS, _TILE_COLUMNS, _VALUES = 1024, 96, 512, 2**16
+_PRODUCT_ROWS = 64
+_MODEST = 1e50  # squared distances that leave numbers numbers
 # All that does not change the order of sums: the reduction of an argument would be lost by that.
 _IN_ORDER = {"contract", "nnan", "ninf", "nsz"}
 # Single precision has no smaller power of e; logarithms of two, whose sum has more digits; and the
@@ -84,20 +86,6 @@ def exponentials_64(x: Array, powers: Array, bits: Array) -> None:
         bits[k] = (bits[k] + 1023) << 52
     for k in range(x.shape[0]):
         x[k] *= powers[k]
-
-
-@loop()
-def _exponentiate(x: Array, powers: Array, bits: Array) -> None:
-    for a in range(0, x.shape[0], _COLUMNS):
-        b = min(x.shape[0], a + _COLUMNS)
-        exponentials_64(x[a:b], powers[: b - a], bits[: b - a])
-
-
-def exponentiate(block: Array) -> Array:
-    """Return exp of a contiguous block of double precision, in its place."""
-    powers = np.empty(_COLUMNS)
-    _exponentiate(block.reshape(-1), powers, powers.view(np.int64))
-    return block
 
 
 @loop()
@@ -180,6 +168,83 @@ def subtract(values: Array, left: Array, others: Others, coef: Array, edges: Seq
     tile = np.empty((parts, step * width), dtype=np.float32)
     given = values, as_they_are(left), others.depth, others.numbers, coef, step
     share(_subtract, given, (tile, bits, bits.view(np.float32)), edges)
+
+
+@part(fastmath={"reassoc", "contract"})
+def _dot_64(one: Array, other: Array) -> float:
+    total = 0.0
+    for k in range(one.shape[0]):
+        total += one[k] * other[k]
+    return total
+
+
+@part()
+def _put_left(X: Array, centre: Array, gamma: float, left: Array, start: int, stop: int) -> bool:
+    """Set left factors of rows start to stop, as ``Kernel.left``; whether they are modest."""
+    d, root, modest = X.shape[1], np.sqrt(2.0 * gamma), True
+    for i in range(start, stop):
+        row, square = left[i - start], 0.0
+        for j in range(d):
+            x = X[i, j] - centre[j]
+            row[j] = root * x
+            square += x * x
+        row[d], row[d + 1] = -gamma * square, 1.0
+        modest = modest and gamma * square <= _MODEST
+    return modest
+
+
+@loop()
+def _add_product(
+    X: Array,
+    centre: Array,
+    gamma: float,
+    right: Array,
+    coef: Array,
+    out: Array,
+    left: Array,
+    tile: Array,
+    powers: Array,
+    bits: Array,
+    start: int,
+    stop: int,
+) -> float:
+    m, width = right.shape[0], tile.shape[1]
+    for a in range(start, stop, tile.shape[0]):
+        b = min(stop, a + tile.shape[0])
+        if not _put_left(X, centre, gamma, left, a, b):
+            return 1.0
+        for c in range(0, m, width):
+            d = min(m, c + width)
+            products_64(left[: b - a], right[c:d], tile, width)
+            for r in range(b - a):
+                values = tile[r, : d - c]
+                exponentials_64(values, powers[: d - c], bits[: d - c])
+                for q in range(coef.shape[0]):
+                    out[a + r, q] += _dot_64(values, coef[q, c:d])
+    return 0.0
+
+
+def add_product(
+    X: Array,
+    centre: Array,
+    gamma: float,
+    right: Array,
+    coef: Array,
+    out: Array,
+    edges: Sequence[int],
+) -> bool:
+    """Add sums of coef (m, Q) times kernel values of rows of X with m others to out (n, Q).
+
+    ``right`` are right factors of the others, in double precision, as rows counted from a centre
+    have them. False where rows are so far away that what is no number might become one: ``out`` is
+    of no use then.
+    """
+    k, depth = len(edges) - 1, right.shape[1]
+    rows, width = _PRODUCT_ROWS, min(_COLUMNS // 2, right.shape[0])
+    powers = np.empty((k, width))
+    work = np.empty((k, rows, depth)), np.empty((k, rows, width)), powers, powers.view(np.int64)
+    given = X, centre, gamma, right, np.ascontiguousarray(coef.T), out
+    return not any(share(_add_product, given, work, edges))
 
 
 @part(fastmath={"reassoc", "contract"})

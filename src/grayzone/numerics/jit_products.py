@@ -25,9 +25,14 @@ binding.add_symbol(
     "grayzone_sgemm", get_cython_function_address("scipy.linalg.cython_blas", "sgemm")
 )
 sgemm: Any = types.ExternalFunction("grayzone_sgemm", types.void(*[types.voidptr] * 13))
+binding.add_symbol(
+    "grayzone_dgemm", get_cython_function_address("scipy.linalg.cython_blas", "dgemm")
+)
+_dgemm: Any = types.ExternalFunction("grayzone_dgemm", types.void(*[types.voidptr] * 13))
 
 _TURNED, AS_IT_IS = (np.array([ord(letter)], dtype=np.uint8) for letter in "TN")
 ONCE, NOTHING = np.ones(1, dtype=np.float32), np.zeros(1, dtype=np.float32)
+_ONCE_64, _NOTHING_64 = np.ones(1), np.zeros(1)
 # Numbers of a vector, and the sums that stay in registers: so many rows by so many vectors.
 _LANES, _ROWS, _VECTORS = 16, 12, 2
 PANEL = _LANES * _VECTORS
@@ -61,6 +66,30 @@ def products(left: Array, right: Array, out: Array, width: int) -> None:
         NOTHING.ctypes,
         out.ctypes,
         apart,
+    )
+
+
+@part()
+def products_64(left: Array, right: Array, out: Array, width: int) -> None:
+    """Do so in double precision."""
+    sizes = np.empty((4, 1), dtype=np.int32)
+    sizes[0, 0], sizes[1, 0], sizes[2, 0] = right.shape[0], left.shape[0], left.shape[1]
+    sizes[3, 0] = width
+    features = sizes[2].ctypes
+    _dgemm(
+        _TURNED.ctypes,
+        AS_IT_IS.ctypes,
+        sizes[0].ctypes,
+        sizes[1].ctypes,
+        features,
+        _ONCE_64.ctypes,
+        right.ctypes,
+        features,
+        left.ctypes,
+        features,
+        _NOTHING_64.ctypes,
+        out.ctypes,
+        sizes[3].ctypes,
     )
 
 

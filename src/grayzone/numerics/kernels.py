@@ -32,7 +32,7 @@ from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy, check_choice, check_integer, check_number
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pitfalls import Pitfall
-from grayzone.numerics.threads import PRODUCTS, long_product, split
+from grayzone.numerics.threads import LOOPS, PRODUCTS, edges, long_product, split
 
 Array = Any
 
@@ -50,9 +50,8 @@ _DEVICE_TILE = 2**27
 _CLIPPED_FROM = tuple(float(np.finfo(kind).eps) ** -0.5 for kind in (np.float32, np.float64))
 # Entries for which the hand-over to a thread pays.
 WORTH_A_THREAD = 200_000
-# Values of a product from which compiled exponentials are worth their loading, and values of
-# factors, which come from rows that were fitted to, whose products are far from out of range.
-_MANY_VALUES, _MODEST = 2**26, 1e50
+# Values of a product from which compiled loops are worth their loading.
+_MANY_VALUES = 2**26
 
 
 @dataclass(frozen=True)
@@ -181,18 +180,6 @@ class Kernel:
         out[...] = block
         return out
 
-    def _many_between(self, left: Array, right: Array, out: Array) -> Array:
-        """Block of a Gaussian kernel, some of very many, in double precision.
-
-        NumPy's exponentials are compiled for few processors.
-        """
-        from grayzone.numerics.jit_gaussian import exponentiate  # compiles, so only when needed
-
-        # rows of any size may be asked about: what is not a number then must not become one
-        if not np.abs(left).max() <= _MODEST:
-            return self.between(left, right, out)
-        return exponentiate(_product(left, right, out))
-
     def _finish(self, block: Array) -> Array:
         """Values of inner products, which are overwritten."""
         if self.name == "rbf":
@@ -258,9 +245,9 @@ class Kernel:
         rows, columns = self._tile_shape(X, m)
         (xp, place), coef = _place(X), _astype(coef, dtype)
         times = xp.matmul if _is_elsewhere(X) else long_product
-        dense = isinstance(X, np.ndarray) and isinstance(right, np.ndarray)
-        many = dense and n * m >= _MANY_VALUES and self.name == "rbf" and not self.is_far
-        between = self._many_between if many and dtype == np.float64 else self.between
+        found = self._product_looped(X, right, coef)
+        if found is not None:
+            return found
 
         # new rows may be of any size: who asks looks at what comes out
         @np.errstate(over="ignore", invalid="ignore")
@@ -276,7 +263,7 @@ class Kernel:
                     shape = b - a, d - c
                     out = None if buffer is None else buffer[: prod(shape)].reshape(shape)
                     some = right if (c, d) == (0, m) else right[c:d]
-                    tile = _astype(between(left, some, out), dtype)
+                    tile = _astype(self.between(left, some, out), dtype)
                     total[a - start : b - start, :] += times(tile, coef[c:d, :])
             return total
 
@@ -284,6 +271,28 @@ class Kernel:
         work = 1 if alone else n * m / WORTH_A_THREAD
         parts = split(n, part, threads=work, kind=PRODUCTS)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _product_looped(self, X: Array, right: Array, coef: Array) -> Array | None:
+        """Do so by one compiled call a thread, where there are very many values of a Gaussian.
+
+        NumPy's exponentials are compiled for few processors, and threads queue between its calls.
+        """
+        n, m = X.shape[0], coef.shape[0]
+        if n * m < _MANY_VALUES or self.name != "rbf" or self.is_far:
+            return None
+        here = isinstance(X, np.ndarray) and isinstance(right, np.ndarray)
+        if not (here and right.dtype == coef.dtype == np.float64 and right.flags.c_contiguous):
+            return None
+        from grayzone.numerics.jit_gaussian import add_product  # compiles, so only when needed
+
+        centre = np.zeros(X.shape[1]) if self.centre is None else as_numpy(self.centre)
+        given = X, centre.astype(np.float64), float(self.gamma), right, coef
+        out, parts = (
+            np.zeros((n, coef.shape[1])),
+            edges(n, threads=n * m / WORTH_A_THREAD, kind=LOOPS),
+        )
+        # rows of any size may be asked about: what is not a number then must not become one
+        return out if add_product(*given, out, parts) else None
 
     def _tile_shape(self, X: Array, m: int) -> tuple[int, int]:
         """Rows and columns of a tile: one of m columns at most."""

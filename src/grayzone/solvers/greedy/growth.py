@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from array_api_compat import device
+from sklearn.utils.random import sample_without_replacement
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
@@ -267,7 +268,9 @@ class Growth:
         n = int(left.shape[0])
         if m >= n:
             return left
-        return xp.take(left, moved(np.sort(self.rng.choice(n, m, replace=False)), left))
+        # which does not shuffle all of them for some
+        drawn = np.sort(sample_without_replacement(n, m, random_state=self.rng))
+        return xp.take(left, moved(drawn, left))
 
     def _check_precision(self) -> None:
         """Turn to double precision once single shows too little of too many rows.

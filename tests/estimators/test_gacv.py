@@ -21,7 +21,7 @@ def grown(X, y, weight=None, **parameters):
     model = ImportVectorMachine(gamma=0.5, max_import_points=6, tol=0.0, **parameters)
     labelled = open_rows(model, X, y, weight, class_weight=None, by_rows=True, **model._accepted())
     kernel, criterion = model._specify(labelled)
-    growth = Growth(labelled, kernel, criterion, model._rules(), np.random.RandomState(0))
+    growth = Growth(labelled, kernel, criterion, model._rules(), np.random.default_rng(0))
     for _ in growth.grow():
         pass
     return growth

@@ -45,7 +45,7 @@ def descent(n_classes, parameters):
         model, X, y, None, class_weight=model.class_weight, by_rows=True, **model._accepted()
     )
     kernel, criterion = model._specify(labelled)
-    growth = Growth(labelled, kernel, criterion, model._rules(), np.random.RandomState(0))
+    growth = Growth(labelled, kernel, criterion, model._rules(), np.random.default_rng(0))
     for _ in growth.grow():
         pass
     found = _Descent(labelled, criterion, growth.model())

@@ -55,7 +55,7 @@ def engine(
     floors = np.full(y.max() + 1, floor)
     reference = parametrization == "reference"
     criterion = Criterion(floors, 1.0 / C, intercept, reference=reference)
-    rng = np.random.RandomState(seed)
+    rng = np.random.default_rng(seed)
     kernel, rules = Kernel("rbf", GAMMA), Rules(**{**defaults, **rules})
     growth = Growth(labelled, kernel, criterion, rules, rng)
     growth.basis.dtype = np.dtype(dtype)

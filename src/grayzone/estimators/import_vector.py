@@ -275,7 +275,8 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
             labelled, out = split(labelled, float(self.validation_fraction), rng)
         n_rounds = self._most_rounds()
         with own_threads(), fit_progress(self, "round", n_rounds, X=X, y=y) as report:
-            growth = Growth(labelled, kernel, criterion, self._rules(), rng)
+            drawing = np.random.default_rng(rng.randint(2**31 - 1))
+            growth = Growth(labelled, kernel, criterion, self._rules(), drawing)
             watch = None if out is None else Watch(growth, out)
             for objective in growth.grow():
                 enough = watch is not None and watch.saw_enough()

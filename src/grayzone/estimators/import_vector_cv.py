@@ -354,7 +354,7 @@ def _start(
 ) -> Growth:
     kernel, criterion = model.set_params(C=float(C))._specify(labelled)
     rules = replace(model._rules(), share=share)
-    return Growth(labelled, kernel, criterion, rules, np.random.RandomState(seed))
+    return Growth(labelled, kernel, criterion, rules, np.random.default_rng(seed))
 
 
 def _grow_along(growth: Growth, Cs: Array) -> Iterator[tuple[int, float]]:

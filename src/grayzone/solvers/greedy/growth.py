@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from array_api_compat import device
-from sklearn.utils.random import sample_without_replacement
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
@@ -105,7 +104,7 @@ class Growth:
         Losses, penalty and intercept.
     rules : Rules
         How to choose.
-    rng : RandomState
+    rng : Generator
         Draws candidates, where not all rows of the pool are.
 
     Attributes
@@ -122,7 +121,7 @@ class Growth:
         kernel: Kernel,
         criterion: Criterion,
         rules: Rules,
-        rng: np.random.RandomState,
+        rng: np.random.Generator,
     ) -> None:
         self.labelled, self.criterion = labelled, criterion
         self.rules, self.rng = rules, rng
@@ -268,9 +267,8 @@ class Growth:
         n = int(left.shape[0])
         if m >= n:
             return left
-        # which does not shuffle all of them for some
-        drawn = np.sort(sample_without_replacement(n, m, random_state=self.rng))
-        return xp.take(left, moved(drawn, left))
+        drawn = self.rng.choice(n, m, replace=False, shuffle=False)
+        return xp.take(left, moved(np.sort(drawn), left))
 
     def _check_precision(self) -> None:
         """Turn to double precision once single shows too little of too many rows.

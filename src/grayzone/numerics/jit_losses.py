@@ -210,8 +210,18 @@ def fenchel_young_sum(
 
 
 @loop()
+def against(y: Array, values: Array, out: Array, start: int, stop: int) -> None:
+    """Set minus the signs times values."""
+    for i in range(start, stop):
+        out[i] = -y[i] * values[i]
+
+
+@loop(fastmath={"reassoc", "contract"})
 def sides(y: Array, weight: Array, duals: Array, mass: Array, start: int, stop: int) -> None:
     """Set what rows of each class give: weights times the sizes of duals (n, 1)."""
-    mass[0] = mass[1] = 0.0
+    down, up = 0.0, 0.0
     for i in range(start, stop):
-        mass[1 if y[i] > 0.0 else 0] += weight[i] * abs(duals[i, 0])
+        own = weight[i] * abs(duals[i, 0])
+        up += own if y[i] > 0.0 else 0.0
+        down += 0.0 if y[i] > 0.0 else own
+    mass[0], mass[1] = down, up

@@ -14,7 +14,7 @@ from array_api_compat import device
 
 from grayzone.numerics.losses import TruncatedLogistic, xlogx
 from grayzone.numerics.namespace import array_namespace, is_numpy_array
-from grayzone.numerics.pieces import are_many, looped_with
+from grayzone.numerics.pieces import are_many, looped, looped_with
 
 __all__ = [
     "Margins",
@@ -99,8 +99,7 @@ class SignedMargin:
 
     def mass(self, weight: Array) -> Array:
         """What the rows of each class weigh, of NumPy's."""
-        rises = self.y > 0.0
-        return np.array([np.where(own, weight, 0.0).sum() for own in (~rises, rises)])
+        return np.array(self._sides(self.y[:, None], weight))
 
     def take(self, rows: Array) -> SignedMargin:
         """Return the map of these rows."""
@@ -108,15 +107,27 @@ class SignedMargin:
 
     def margin(self, scores: Array) -> Array:
         """Margins (n,) of scores (n, 1), or (t, n) of several sets of them (t, n, 1)."""
-        return _minus(self.y * scores[..., 0])
+        return self._against(scores[..., 0])
+
+    def _against(self, values: Array) -> Array:
+        """Return minus the signs times values."""
+        if are_many(self.y, values):
+            # compiles, so only when needed
+            from grayzone.numerics.jit_losses import against
+
+            out = np.empty(self.y.size)
+            looped(against, self.y, values, out, n_rows=out.size)
+            return out
+        product = self.y * values
+        return np.negative(product, out=product) if is_numpy_array(product) else -product
 
     def push(self, scores: Array, change: Array) -> Array:
         """Change of the margins when the scores change by ``change``."""
-        return _minus(self.y * change[:, 0])
+        return self._against(change[:, 0])
 
     def pull(self, scores: Array, a: Array) -> Array:
         """Gradient in the scores of sum(a * margin), shape (n, 1)."""
-        return _minus(self.y * a)[:, None]
+        return self._against(a)[:, None]
 
     def second_order(self, scores: Array, omega: Array, a: Array) -> Array:
         """Hessian weights omega u' u' + a u'' of the pairs of outputs k >= m, shape (n, pairs)."""
@@ -195,11 +206,6 @@ class SignedMargin:
     ) -> float | None:
         """Sum of them with weights; None where rows are not many."""
         return loss.fenchel_young_sum(self.y, scores, duals, weight)
-
-
-def _minus(values: Array) -> Array:
-    """Return minus what nobody else has, in its place."""
-    return np.negative(values, out=values) if is_numpy_array(values) else -values
 
 
 class SoftmaxMargin:

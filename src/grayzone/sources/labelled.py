@@ -90,7 +90,7 @@ class Rows:
     def numbers_of(self, places: Array) -> Array:
         """Return the numbers among all of rows at these places."""
         if self.numbers is None:
-            return places + self.first
+            return places + self.first if self.first else places
         return array_namespace(places).take(self.numbers, places)
 
     def take(self, places: Array) -> Rows:
@@ -396,7 +396,11 @@ def _counted(rows: Rows, n_classes: int) -> tuple[Array, Array]:
     if is_numpy_array(codes):
         least = weight.min() if weight.size else 0.0
         heavy = codes if least > 0 else codes[weight > 0]
-        counts = np.bincount(heavy, minlength=n_classes)
+        if n_classes == 2:
+            ones = np.count_nonzero(heavy)
+            counts = np.array([heavy.size - ones, ones])
+        else:
+            counts = np.bincount(heavy, minlength=n_classes)
         if least == 1.0 == weight.max():
             return counts, counts.astype(np.float64)
         return counts, np.bincount(codes, weight, minlength=n_classes)

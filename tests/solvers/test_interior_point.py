@@ -18,7 +18,13 @@ from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin, SoftmaxMargin
 from grayzone.solvers import Problem, Quadratic, interior_point
-from grayzone.solvers.truncated.interior_point import _is_looped
+from grayzone.solvers.truncated.interior_point import (
+    _is_looped,
+    _LoopedNewton,
+    _Newton,
+    _start,
+)
+from grayzone.solvers.truncated.systems import Systems
 
 pytest.importorskip("cvxpy")
 
@@ -276,3 +282,30 @@ def test_compiled_directions_lead_where_those_of_numpy_do(name, threads, monkeyp
     scale = np.abs(plain).max()
     # where the penalty is weak, or rows are tied, coefficients are known less well than objectives
     np.testing.assert_allclose(looped, plain, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["plain", "weights", "no intercept", "wide zone"])
+def test_compiled_steps_are_those_of_numpy(name, threads, monkeypatch):
+    monkeypatch.setattr("grayzone.solvers.truncated.interior_point._WORTH_A_THREAD", 1)
+    problem = as_problem(BINARY[name], np)
+    p, n, rng = problem.design.n_coef, problem.design.n_rows, np.random.default_rng(3)
+    change = 0.1 * rng.normal(size=(1, p))
+    model = Quadratic(np.diag(problem.ridge()), rng.normal(size=(1, p)))
+    at = _start(problem, change, problem.design.scores(change), 0.5, None)
+    at.slacks = at.slacks * rng.uniform(0.5, 2.0, size=(2, n))
+    systems, goal = Systems(problem, model.hessian), rng.uniform(0.1, 1.0, size=n)
+    with threadpool_limits(threads, user_api="blas"):
+        plain, looped = (kind(systems, model, at) for kind in (_Newton, _LoopedNewton))
+        assert looped.residual() == pytest.approx(plain.residual(), rel=1e-12)
+        np.testing.assert_allclose(looped.r_xi, plain.r_xi, rtol=1e-12, atol=1e-14)
+        goals = np.stack([goal, 2.0 * goal])
+        one, other = plain.direction(goals), looped.direction(goals)
+        for mine, theirs in zip(one, other, strict=True):
+            np.testing.assert_allclose(theirs, mine, rtol=1e-7, atol=1e-9 * np.abs(mine).max())
+        for t in (0.0, 0.3, 1.0):
+            found = looped.complementarity(one, t)
+            assert found == pytest.approx(plain.complementarity(one, t), rel=1e-11)
+            expected = plain.pulled_back(goals, goal, one, t)
+            found = looped.pulled_back(goals, goal, one, t)
+            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)

@@ -372,6 +372,8 @@ class DenseDesign(Design):
         return self._append_sums(slopes, weights)
 
     def row_squares(self) -> Array:
+        if is_numpy_array(self.X):  # without a matrix of the squares
+            return np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64)
         xp = array_namespace(self.X)
         return xp.concat([xp.sum(_double(self.X[a:b, :]) ** 2, axis=1) for a, b in self.blocks()])
 

@@ -10,6 +10,7 @@ B, the curvature S and the residuals of xi, p and q, in this order (10, n).
 
 from __future__ import annotations
 
+from math import exp
 from typing import Any
 
 from grayzone.numerics.compiled import loop
@@ -18,6 +19,74 @@ Array = Any
 
 # Sums of products may be in any order: that is what lets several be formed at once.
 _ANY_ORDER = {"contract", "reassoc"}
+
+
+@loop(error_model="numpy", fastmath=_ANY_ORDER)
+def linearise(
+    xi: Array,
+    u: Array,
+    floor: Array,
+    weight: Array,
+    slacks: Array,
+    multipliers: Array,
+    known: Array,
+    omega: Array,
+    a: int,
+    b: int,
+) -> float:
+    """Set what is known of rows, and their curvatures in the scores.
+
+    Returns the decrease that the residuals of xi promise, twice.
+    """
+    left = 0.0
+    for i in range(a, b):
+        e = exp(-abs(xi[i]))
+        share = weight[i] / (1.0 + e)  # of sigma(-|xi|) or its complement
+        small = e * share
+        bend = small / (1.0 + e)
+        p, q, alpha, beta = slacks[0, i], slacks[1, i], multipliers[0, i], multipliers[1, i]
+        A, B = alpha / p, beta / q
+        S = bend + A + B
+        r = (share if xi[i] >= 0.0 else small) - (alpha + beta)
+        known[0, i], known[1, i], known[2, i], known[3, i] = p, q, alpha, beta
+        known[4, i], known[5, i], known[6, i], known[7, i] = A, B, S, r
+        known[8, i], known[9, i] = xi[i] - u[i] - p, xi[i] - floor[i] - q
+        omega[i] = A * (bend + B) / S
+        left += r * (r / S)
+    return left
+
+
+@loop(error_model="numpy", fastmath=_ANY_ORDER)
+def complementarity(
+    known: Array, slacks: Array, multipliers: Array, t: float, a: int, b: int
+) -> float:
+    """Sum of the products alpha p and beta q after a step t along changes (2, n) of these."""
+    total = 0.0
+    for j in range(2):
+        for i in range(a, b):
+            p, alpha = known[j, i] + t * slacks[j, i], known[j + 2, i] + t * multipliers[j, i]
+            total += alpha * p
+    return total
+
+
+@loop(error_model="numpy", fastmath=_ANY_ORDER)
+def pull_back(
+    known: Array,
+    slacks: Array,
+    multipliers: Array,
+    t: float,
+    goal: Array,
+    goals: Array,
+    out: Array,
+    a: int,
+    b: int,
+) -> None:
+    """Set ``out`` to goals (2, n) that pull products after a step into [goal / 10, 10 goal]."""
+    for j in range(2):
+        for i in range(a, b):
+            p, alpha = known[j, i] + t * slacks[j, i], known[j + 2, i] + t * multipliers[j, i]
+            there, far = alpha * p, 10.0 * goal[i]
+            out[j, i] = goals[j, i] + max(min(max(there, 0.1 * goal[i]), far) - there, -far)
 
 
 @loop(error_model="numpy", fastmath=_ANY_ORDER)

@@ -63,6 +63,8 @@ class SignedMargin:
     ----------
     y : array of shape (n,)
         Signs of the classes, -1 and +1.
+    is_loaded : bool
+        Whether there are compiled loops at work on the rows anyway.
 
     See Also
     --------
@@ -79,8 +81,8 @@ class SignedMargin:
     n_outputs = 1
     shift_free = False
 
-    def __init__(self, y: Array) -> None:
-        self.y = y
+    def __init__(self, y: Array, is_loaded: bool = False) -> None:
+        self.y, self.is_loaded = y, is_loaded
 
     @staticmethod
     def prior_scores(log_mass: Array) -> Array:
@@ -103,7 +105,7 @@ class SignedMargin:
 
     def take(self, rows: Array) -> SignedMargin:
         """Return the map of these rows."""
-        return SignedMargin(self.y[rows])
+        return SignedMargin(self.y[rows], self.is_loaded)
 
     def margin(self, scores: Array) -> Array:
         """Margins (n,) of scores (n, 1), or (t, n) of several sets of them (t, n, 1)."""
@@ -111,7 +113,7 @@ class SignedMargin:
 
     def _against(self, values: Array) -> Array:
         """Return minus the signs times values."""
-        if are_many(self.y, values):
+        if are_many(self.y, values, is_loaded=self.is_loaded):
             # compiles, so only when needed
             from grayzone.numerics.jit_losses import against
 
@@ -163,7 +165,7 @@ class SignedMargin:
 
     def _sides(self, duals: Array, weight: Array) -> tuple[float, float]:
         """Return what rows of each class give."""
-        if are_many(self.y, duals[:, 0], weight):
+        if are_many(self.y, duals[:, 0], weight, is_loaded=self.is_loaded):
             # compiles, so only when needed
             from grayzone.numerics.jit_losses import sides
 

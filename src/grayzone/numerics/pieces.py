@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 PIECE = 16384  # rows whose elementwise work stays in the cache
 MANY = 100_000  # rows from which compiled loops are worth their loading
-MANY_WHERE_LOADED = PIECE  # the same of loops that take long enough, where others are loaded anyway
+MANY_WHERE_LOADED = PIECE  # the same where others are loaded anyway
 
 
 def mapped(

@@ -110,7 +110,7 @@ def no_worse(
     """
     xp, found = array_namespace(solution.coef), solution.certificate
     wild = any(
-        not float(xp.max(xp.abs(a))) <= _WILD
+        not (float(xp.min(a)) >= -_WILD and float(xp.max(a)) <= _WILD)
         for a in (solution.coef, solution.scores)
         if a is not None
     )

@@ -142,9 +142,7 @@ class Decomposed:
                 return constant
         mixed = _Mixed(problem, state)
         mixed.solve(tol)
-        t, primal = mixed.search()
-        scores = state.scores + t * mixed.scores
-        u = problem.margins.margin(scores)
+        t, primal, scores, u = mixed.search()
         modelled = None
         if t == 1.0 or mixed.enough:
             # the better the point, the smaller the gap, whatever point the multipliers are of
@@ -450,15 +448,22 @@ class _Mixed:
             return _LIVELY
         return max(_LIVELY, _quantile(np.abs(moved), 1.0 - design.n_coef / moved.size))
 
-    def search(self) -> tuple[float, float]:
-        """Step length along the change, and the objective there."""
+    def search(self) -> tuple[float, float, Array, Array]:
+        """Step length along the change, the objective there, the scores and their margins."""
         problem, state = self.problem, self.state
+        last: tuple[float, Array, Array] = 0.0, state.scores, state.u
 
         def value(t: float) -> float:
-            u = problem.margins.margin(state.scores + t * self.scores)
-            return problem.primal(state.coef + t * self.change, u)
+            nonlocal last
+            scores = state.scores + (self.scores if t == 1.0 else t * self.scores)
+            last = t, scores, problem.margins.margin(scores)
+            return problem.primal(state.coef + t * self.change, last[2])
 
-        return descend(value, -self._promised(), self.memory.primal)
+        t, primal = descend(value, -self._promised(), self.memory.primal)
+        if t == 0.0:
+            return t, primal, state.scores, state.u
+        assert last[0] == t
+        return t, primal, *last[1:]
 
     def _promised(self) -> float:
         """Decrease that the mixed model promises; the search asks for a share of it."""
@@ -466,7 +471,7 @@ class _Mixed:
         value = float(self.model.gradient.ravel() @ z + 0.5 * z @ self.model.hessian @ z)
         if self.near.size:
             rows = self.rows
-            after = rows.margins.margin((self.state.scores + self.scores)[self.near])
+            after = rows.margins.margin(self.state.scores[self.near] + self.scores[self.near])
             gain = rows.loss.value(after) - rows.loss.value(self.state.u[self.near])
             value += float(np.sum(rows.weight * gain))
         return -value
@@ -511,8 +516,8 @@ def _constant(problem: Problem, state: State, tol: float) -> State | None:
 
 
 def _first_band(problem: Problem, u: Array) -> float:
-    distance = np.abs(u - problem.loss.floor)
-    distance = distance[:: max(1, distance.size // 20_000)]
+    sample = slice(None, None, max(1, u.size // 20_000))
+    distance = np.abs(u[sample] - problem.loss.floor[sample])
     distance = distance[np.isfinite(distance)]
     if not distance.size:
         return 0.0

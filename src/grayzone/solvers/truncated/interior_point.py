@@ -43,6 +43,7 @@ _MOST_BENT = 0.1  # more than sigma'' ever is
 _LEVEL = 0.25  # slope at the end of a step, as a share of that at its start, that is no way up
 _CRAWL = 0.01  # gain of a shortened step, in units of the accuracy, that others like it follow
 _WORTH_A_THREAD = 200_000  # numbers in rows that compiled loops read in a fifth of a millisecond
+_NUMBERS = 8  # of a row that are read or set, where no features are
 _TURN = 10.0  # how far margins may turn off the straight line that a step takes them for
 _BACK_OFF = 0.99  # share of the way to the boundary that a step may go
 
@@ -121,27 +122,34 @@ class _Newton:
     """The linear system at an iterate: factorised once, solved for several right-hand sides."""
 
     def __init__(self, systems: Systems, model: Quadratic, at: _Iterate) -> None:
-        xp, problem = array_namespace(at.u), systems.problem
-        self.problem, self.at = problem, at
+        self.problem, self.at = systems.problem, at
+        omega, alpha = self._linearise(), at.multipliers[0, :]
+        self.solve, pulled = systems.at(at.scores, omega, alpha, alpha)
+        xp = array_namespace(pulled)
+        bent = xp.reshape(model.hessian @ xp.reshape(at.change, (-1,)), at.change.shape)
+        self.r_z = model.gradient + bent + pulled
+
+    def _linearise(self) -> Array:
+        """Set what is known of rows; returns their curvatures in the scores."""
+        at, weight = self.at, self.problem.weight
+        xp = array_namespace(at.u)
         e = xp.exp(-xp.abs(at.xi))
-        share = problem.weight / (1.0 + e)  # of sigma(-|xi|) or its complement
+        share = weight / (1.0 + e)  # of sigma(-|xi|) or its complement
         small = e * share
         bend = small / (1.0 + e)
         self.ratios = at.multipliers / at.slacks
         A, B = self.ratios[0, :], self.ratios[1, :]
         self.S = bend + A + B
         self.r_xi = xp.where(at.xi >= 0, share, small) - xp.sum(at.multipliers, axis=0)
-        self.r_slacks = at.xi - xp.stack([at.u, problem.loss.floor]) - at.slacks
-        alpha = at.multipliers[0, :]
-        self.solve, pulled = systems.at(at.scores, A * (bend + B) / self.S, alpha, alpha)
-        bent = xp.reshape(model.hessian @ xp.reshape(at.change, (-1,)), at.change.shape)
-        self.r_z = model.gradient + bent + pulled
+        self.r_slacks = at.xi - xp.stack([at.u, self.problem.loss.floor]) - at.slacks
+        self.left = float(self.r_xi @ (self.r_xi / self.S))
+        return A * (bend + B) / self.S
 
     def residual(self) -> float:
         """What is not yet stationary, in units of the objective: primal decrease and dual gap."""
         xp = array_namespace(self.r_z)
         r = xp.reshape(self.r_z, (-1,))
-        primal = float(r @ self.solve(r)) + float(self.r_xi @ (self.r_xi / self.S))
+        primal = float(r @ self.solve(r)) + self.left
         free = self.r_z * self.problem.design.penalised()
         return primal + 0.5 * float(xp.sum(free * free)) / self.problem.penalty
 
@@ -165,41 +173,64 @@ class _Newton:
         )
         return _Direction(change, scores, xi, slacks, multipliers, 1.0 / worst)
 
-    def products(self, d: _Direction, t: float) -> Array:
-        """Return alpha p and beta q after a step t along d."""
+    def complementarity(self, d: _Direction, t: float) -> float:
+        """Return what alpha p and beta q add up to after a step t along d."""
+        return float(array_namespace(d.xi).sum(self._products(d, t)))
+
+    def pulled_back(self, goals: Array, goal: Array, d: _Direction, t: float) -> Array:
+        """Return goals that pull outliers of these products back into [goal / 10, 10 goal]."""
+        there, xp = self._products(d, t), array_namespace(goal)
+        return goals + xp.maximum(_between(there, 0.1 * goal, 10.0 * goal) - there, -10.0 * goal)
+
+    def _products(self, d: _Direction, t: float) -> Array:
         at = self.at
         return (at.multipliers + t * d.multipliers) * (at.slacks + t * d.slacks)
 
 
 class _LoopedNewton(_Newton):
-    """The same for rows of two classes, with directions by compiled loops on all threads."""
+    """The same for rows of two classes, by compiled loops on all threads."""
 
-    def __init__(self, systems: Systems, model: Quadratic, at: _Iterate) -> None:
-        super().__init__(systems, model, at)
-        design, margins = self.problem.design, self.problem.margins
-        assert isinstance(design, DenseDesign)
-        assert isinstance(margins, SignedMargin)
-        of_rows = self.S[None], self.r_xi[None], self.r_slacks
-        self._known = np.concatenate([at.slacks, at.multipliers, self.ratios, *of_rows])
-        self._rows, self._threads = (design.X, -margins.y), design.X.size / _WORTH_A_THREAD
-        self._p = design.n_coef
-
-    def direction(self, goals: Array) -> _Direction:
+    def _linearise(self) -> Array:
         # compiles, so only when needed
-        from grayzone.numerics.jit_interior import pull, push
+        from grayzone.numerics import jit_interior
         from grayzone.numerics.team import share
 
-        at, d = self.at, self.problem.design.n_features
-        n = at.u.size
+        at, problem, n = self.at, self.problem, self.at.u.size
+        assert isinstance(problem.design, DenseDesign)
+        assert isinstance(problem.margins, SignedMargin)
+        self._loops, self._share = jit_interior, share
+        self._rows = problem.design.X, -problem.margins.y
+        self._parts = edges(n, threads=problem.design.X.size / _WORTH_A_THREAD, kind=LOOPS)
+        # what is done once to each row, and not to each of its features
+        self._long = edges(n, threads=_NUMBERS * n / _WORTH_A_THREAD, kind=LOOPS)
+        self._known, omega = np.empty((10, n)), np.empty(n)
+        of_rows = at.xi, at.u, problem.loss.floor, problem.weight, at.slacks, at.multipliers
+        given = *of_rows, self._known, omega
+        self.left = sum(share(jit_interior.linearise, given, (), self._parts))
+        self.r_xi = self._known[7]
+        return omega
+
+    def direction(self, goals: Array) -> _Direction:
+        d, p = self.problem.design.n_features, self.problem.design.n_coef
+        n, parts = self.at.u.size, self._parts
         work, out = np.empty((3, n)), np.empty((6, n))
-        parts = edges(n, threads=self._threads, kind=LOOPS)
         pulled, z = np.zeros((len(parts) - 1, d + 1)), np.zeros(d + 1)
-        share(pull, (*self._rows, self._known, goals, work), (pulled,), parts)
-        r = self.r_z.ravel() + pulled.sum(axis=0)[: self._p]
-        z[: self._p] = -self.solve(r)
-        worst = share(push, (*self._rows, self._known, work, z, out), (), parts)
-        change = z[: self._p].reshape(at.change.shape)
+        given = *self._rows, self._known
+        self._share(self._loops.pull, (*given, goals, work), (pulled,), parts)
+        z[:p] = -self.solve(self.r_z.ravel() + pulled.sum(axis=0)[:p])
+        worst = self._share(self._loops.push, (*given, work, z, out), (), parts)
+        change = z[:p].reshape(self.at.change.shape)
         return _Direction(change, out[0, :, None], out[1], out[2:4], out[4:], 1.0 / max(worst))
+
+    def complementarity(self, d: _Direction, t: float) -> float:
+        given = self._known, d.slacks, d.multipliers, t
+        return sum(self._share(self._loops.complementarity, given, (), self._long))
+
+    def pulled_back(self, goals: Array, goal: Array, d: _Direction, t: float) -> Array:
+        out = np.empty_like(goals)
+        given = self._known, d.slacks, d.multipliers, t, goal, goals, out
+        self._share(self._loops.pull_back, given, (), self._long)
+        return out
 
 
 def _is_looped(problem: Problem) -> bool:
@@ -218,8 +249,7 @@ def _corrected(newton: _Newton, target: Array, mu: float, least: float) -> _Dire
     """
     xp = array_namespace(target)
     predictor = newton.direction(xp.zeros_like(newton.at.slacks))
-    reached = float(xp.sum(newton.products(predictor, predictor.length)))
-    reached /= float(2.0 * xp.sum(target))
+    reached = newton.complementarity(predictor, predictor.length) / float(2.0 * xp.sum(target))
     goal = max(mu * (max(reached, 0.0) / mu) ** 3, min(mu, least)) * target
     goals = goal - predictor.slacks * predictor.multipliers
     best = newton.direction(goals)
@@ -227,9 +257,7 @@ def _corrected(newton: _Newton, target: Array, mu: float, least: float) -> _Dire
         if best.length >= 0.9:
             break
         further = min(1.0, 1.5 * best.length + 0.1)
-        there = newton.products(best, further)
-        # pull the outliers of the complementarity products back into [goal / 10, 10 goal]
-        goals = goals + xp.maximum(_between(there, 0.1 * goal, 10.0 * goal) - there, -10.0 * goal)
+        goals = newton.pulled_back(goals, goal, best, further)
         tried = newton.direction(goals)
         if tried.length < best.length + 0.01 * further:
             return tried if tried.length > best.length else best

@@ -143,7 +143,8 @@ class TruncatedSpec:
         """
         design = self._design(rows)
         loss = TruncatedLogistic(self.floors_of(rows), design.is_loaded)
-        return Problem(design, self._margins(rows), loss, rows.weight, self.penalty)
+        margins = self._margins(rows, design.is_loaded)
+        return Problem(design, margins, loss, rows.weight, self.penalty)
 
     def floors_of(self, rows: Rows) -> Array:
         """Return the floor of each row's loss: that of its class, or its own.
@@ -260,15 +261,15 @@ class TruncatedSpec:
         budget, share = self.cache_bytes, self.several_fits
         return KernelDesign(self.kernel, X, self.fit_intercept, budget=budget, share=share)
 
-    def _margins(self, rows: Rows) -> Margins:
+    def _margins(self, rows: Rows, is_loaded: bool) -> Margins:
         name = self.kind.__name__
-        known: Margins = rows.state(name, rows.codes, lambda: self._made_margins(rows))
-        return known
+        made: Margins = rows.state(name, rows.codes, lambda: self._made_margins(rows, is_loaded))
+        return made
 
-    def _made_margins(self, rows: Rows) -> Margins:
+    def _made_margins(self, rows: Rows, is_loaded: bool) -> Margins:
         xp = array_namespace(rows.codes)
         if self.n_classes == 2:
-            return self.kind(2.0 * xp.astype(rows.codes, xp.float64) - 1.0)
+            return SignedMargin(2.0 * xp.astype(rows.codes, xp.float64) - 1.0, is_loaded)
         known = xp.arange(self.n_classes, device=device(rows.codes))
         return self.kind(rows.codes[:, None] == known[None, :])
 

@@ -39,8 +39,10 @@ _TICKET, _DONE, _AWAKE, _CALL, _ROW = (k * _LINE for k in range(5))
 _BITS = 8
 _ALL = 2**_BITS - 1
 _LOOPS = 2**46  # after which they are counted from nought again
-_PATIENCE = 2000  # rounds of a microsecond or so without a part
-_PAUSES = 32  # of a round, after which others may have the processor
+# Rounds without a part before a thread goes, some two milliseconds; pauses of a round, of which
+# some processors take fifty nanoseconds each; and rounds after which others may have the processor:
+# a call to the system keeps a thread from looking, and the processor from resting.
+_PATIENCE, _PAUSES, _TURN = 16_000, 4, 64
 _WORD = ir.IntType(64)
 _intrinsic: Any = extending.intrinsic
 # LLVM's names of an instruction that lets the processor rest for a moment, and its arguments.
@@ -141,7 +143,8 @@ def _wait(board: Array, wanted: Array) -> None:
         idle += 1
         for _ in range(_PAUSES):
             _pause()
-        _give_way()
+        if idle % _TURN == 0:
+            _give_way()
     _add(board, _AWAKE, -1)
 
 
@@ -168,7 +171,7 @@ def _lead(board: Array, call: int, row: Array, n_parts: int) -> None:
     while _load(board, _DONE) < n_parts:
         idle += 1
         _pause()
-        if idle % (_PAUSES * _PAUSES) == 0:  # whoever has the last part may wait for a processor
+        if idle % (_PAUSES * _TURN) == 0:  # whoever has the last part may wait for a processor
             _give_way()
 
 

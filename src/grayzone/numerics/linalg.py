@@ -70,11 +70,33 @@ def lower_factor(H: Array) -> Array:
         raise FloatingPointError("a matrix is not positive definite, or not finite") from error
 
 
+class _Factor:
+    """What solves by a Cholesky factor of LAPACK's."""
+
+    def __init__(self, lower: Array) -> None:
+        self.lower = lower
+
+    def __call__(self, right: Array) -> Array:
+        return dpotrs(self.lower, right, lower=True)[0]
+
+
+def solved_by_many(solve: Callable[[Array], Array], right: Array) -> Array:
+    """Solve for right-hand sides (p, m) by what ``factorise`` gives; NumPy's on all threads.
+
+    For where compiled loops are at work anyway.
+    """
+    if not isinstance(solve, _Factor):
+        return solve(right)
+    from grayzone.numerics.jit_triangular import solved  # compiles, so only when needed
+
+    return solved(solve.lower, right)
+
+
 def _cholesky(H: Array, often: bool) -> Callable[[Array], Array] | None:
     if is_numpy_array(H):
         # LAPACK itself: the wrappers cost more than systems of this size
         factor, failed = dpotrf(H, lower=True, clean=False)
-        return None if failed else lambda r: dpotrs(factor, r, lower=True)[0]
+        return None if failed else _Factor(factor)
     xp = array_namespace(H)
     try:
         lower = lower_factor(H)

@@ -18,13 +18,14 @@ of the candidates and of the basis.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from array_api_compat import device
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import is_numerical
-from grayzone.numerics.linalg import lower_factor
+from grayzone.numerics.linalg import lower_factor, solved_by_many
 from grayzone.numerics.margins import output_pairs
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.greedy.basis import NewtonBasis
@@ -261,7 +262,8 @@ def score(spanned: Spanned, fitted: Fitted, basis: NewtonBasis, places: Array) -
     penalty, m = fitted.point.criterion.penalty, int(places.shape[0])
     cross = _cross_terms(sums["crossed"], penalty * first.at.T, (n_outputs, p))
     wide = n_outputs * p, m * n_outputs
-    solved = fitted.solve(xp.reshape(cross, wide))
+    solve = partial(solved_by_many, fitted.solve) if spanned.are_many else fitted.solve
+    solved = solve(xp.reshape(cross, wide))
     slope = xp.matmul(xp.reshape(fitted.gradient, (1, -1)), solved)
     slope = first.slope - xp.reshape(slope, (m, n_outputs))
     solved = xp.reshape(solved, cross.shape)

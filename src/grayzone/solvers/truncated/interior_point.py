@@ -26,7 +26,7 @@ import numpy as np
 
 from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.linalg import descend
-from grayzone.numerics.losses import sigmoid
+from grayzone.numerics.losses import SmoothedLogistic, TruncatedLogistic, sigmoid
 from grayzone.numerics.margins import SignedMargin
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.threads import LOOPS, edges
@@ -500,9 +500,10 @@ def smooth_newton(
 
 
 def _lost(problem: Problem, scores: Array) -> float:
-    u = problem.margins.margin(scores)
-    total = problem.loss.value_sum(u, problem.weight)
-    return float(problem.weight @ problem.loss.value(u)) if total is None else total
+    u, loss = problem.margins.margin(scores), problem.loss
+    known = isinstance(loss, TruncatedLogistic | SmoothedLogistic)
+    total = loss.value_sum(u, problem.weight) if known else None
+    return float(problem.weight @ loss.value(u)) if total is None else total
 
 
 def _along(

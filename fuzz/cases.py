@@ -410,7 +410,8 @@ def cases(draw: Any) -> Case:
         "carrier": _carrier(draw, estimator),
         "new rows": draw(_NEW_ROWS),
     }
-    if _is_linear(case) and draw(_SELDOM):
+    # the reference solver adds one row at a time: a minute for 900 of them that are tied
+    if _is_linear(case) and case["parameters"].get("solver") != "active-set" and draw(_SELDOM):
         case["rows"]["n"] = draw(_MANY_ROWS)
     if draw(_SELDOM):
         case["fitted before"] = True

@@ -287,10 +287,8 @@ class Kernel:
 
         centre = np.zeros(X.shape[1]) if self.centre is None else as_numpy(self.centre)
         given = X, centre.astype(np.float64), float(self.gamma), right, coef
-        out, parts = (
-            np.zeros((n, coef.shape[1])),
-            edges(n, threads=n * m / WORTH_A_THREAD, kind=LOOPS),
-        )
+        out = np.zeros((n, coef.shape[1]))
+        parts = edges(n, threads=n * m / WORTH_A_THREAD, kind=LOOPS)
         # rows of any size may be asked about: what is not a number then must not become one
         return out if add_product(*given, out, parts) else None
 

@@ -1,8 +1,9 @@
-"""Values of the Gaussian kernel of dense rows, compiled: in single precision one call a thread.
+"""Values of the Gaussian kernel of dense rows, compiled: one call a thread, in either precision.
 
 NumPy would take the interpreter's lock several times a tile, for which threads queue; and it would
-pass over each tile once for the product and once for the exponentials. The product is SciPy's
-``sgemm``. Nothing imports this module until a kernel is fitted.
+pass over each tile once for the product and once for the exponentials. Products are SciPy's
+``sgemm`` and ``dgemm``, or in single precision those of ``jit_products``. Nothing imports this
+module until a kernel is fitted.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ Array = Any
 # Columns whose exponentials are taken at a time, rows and columns of a tile of values that are
 # kept, and numbers of one of values that are not: all of it stays in the cache.
 _COLUMNS, _TILE_ROWS, _TILE_COLUMNS, _VALUES = 1024, 96, 512, 2**16
-_PRODUCT_ROWS = 64
-_MODEST = 1e50  # squared distances that leave numbers numbers
+_PRODUCT_ROWS = 64  # of a tile in double precision
+_MODEST = 1e50  # squared distances, times gamma, whose products are far from out of range
 # All that does not change the order of sums: the reduction of an argument would be lost by that.
 _IN_ORDER = {"contract", "nnan", "ninf", "nsz"}
 # Single precision has no smaller power of e; logarithms of two, whose sum has more digits; and the

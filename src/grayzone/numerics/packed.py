@@ -34,7 +34,7 @@ _FLAGS = 0x1 | 0x2 | 0x100 | 0x400
 class Call(NamedTuple):
     """A loop with its arguments."""
 
-    address: int  # of what calls it for one part: with the address of the row, and a number
+    address: int  # of what calls it for a part: by the row's address, its number and how many are
     finds: bool  # whether the loop returns numbers
     row: Array  # the arguments, k + 1 edges, and for each part what it found, and whether it failed
 

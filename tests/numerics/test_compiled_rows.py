@@ -207,13 +207,28 @@ def test_multipliers_of_parabolas_after_a_step(monkeypatch):
 
 @pytest.mark.parametrize("most", [0.5, np.inf])
 def test_rows_that_a_step_misjudges(monkeypatch, most):
-    distance, moved = numbers(4), numbers(5)[::-1].copy()
-    distance[200:210] = -moved[200:210]  # onto the kink
-    distance[210:220] = -moved[210:220] + 1e-11  # no more than rounding beyond it
-    expected = decomposed._misjudged(distance, moved, most)
+    u, moved, floor = numbers(4), numbers(5)[::-1].copy(), np.where(np.arange(N) % 3, 0.0, -2.0)
+    u[200:210] = (floor - moved)[200:210]  # onto the kink
+    u[210:220] = (floor - moved)[210:220] + 1e-11  # no more than rounding beyond it
+    floor[300:310] = -np.inf
+    loss = TruncatedLogistic(floor)
+    expected = decomposed._misjudged(loss, u, moved, most)
     assert 0 < expected.sum() < N
+    assert not expected[300:310].any() or most < np.inf
     monkeypatch.setattr(pieces, "MANY", 0)
-    np.testing.assert_array_equal(decomposed._misjudged(distance, moved, most), expected)
+    np.testing.assert_array_equal(decomposed._misjudged(loss, u, moved, most), expected)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.5])
+def test_rows_near_the_kink_and_above_it(monkeypatch, delta):
+    u, floor = numbers(4), np.where(np.arange(N) % 3, 0.0, -np.inf)
+    u[200:210] = floor[200:210] = 1.0
+    loss = TruncatedLogistic(floor)
+    expected = decomposed._sides(loss, u, delta)
+    assert all(0 < marks.sum() < N for marks in expected)
+    monkeypatch.setattr(pieces, "MANY", 0)
+    for found, value in zip(decomposed._sides(loss, u, delta), expected, strict=True):
+        np.testing.assert_array_equal(found, value)
 
 
 @pytest.mark.parametrize(

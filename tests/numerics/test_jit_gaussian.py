@@ -27,11 +27,6 @@ def compiled_exponentials(x, bits, powers):
     jit_gaussian.exponentials(x, bits, powers)
 
 
-@njit
-def compiled_exponentials_64(x, powers, bits):
-    jit_gaussian.exponentials_64(x, powers, bits)
-
-
 @pytest.mark.parametrize(
     "run", [compiled_exponentials, jit_gaussian.exponentials], ids=["compiled", "Python"]
 )
@@ -75,23 +70,6 @@ def test_sums_of_values_are_subtracted(factors, edges, times):
         values[start:stop], 5.0 - sums[start:stop], rtol=1e-3, atol=1e-4 * times
     )
     np.testing.assert_array_equal(np.delete(values, np.s_[start:stop]), 5.0)
-
-
-@pytest.mark.parametrize(
-    "run", [compiled_exponentials_64, jit_gaussian.exponentials_64], ids=["compiled", "Python"]
-)
-def test_exponentials_have_the_digits_of_double_precision(run):
-    x = np.concatenate([np.linspace(-708.0, 3.0, 5003), -np.logspace(-18, 0, 50), [0.0, 1e-9]])
-    exact, powers = np.exp(x), np.empty(x.size)
-    run(x, powers, powers.view(np.int64))
-    np.testing.assert_allclose(x, exact, rtol=5e-16)
-
-
-def test_exponentials_below_the_range_are_next_to_nothing():
-    x, powers = np.array([-1e300, -745.0, -709.0, -1.0, 0.0, -1e-300]), np.empty(6)
-    jit_gaussian.exponentials_64(x, powers, powers.view(np.int64))
-    assert np.all((x[:3] >= 0.0) & (x[:3] < 1e-307))
-    np.testing.assert_array_equal(x[3:], np.exp([-1.0, 0.0, 0.0]))
 
 
 @pytest.mark.parametrize("shape", [(700, 1500), (3, 2), (1, 600)])

@@ -18,14 +18,16 @@ def rows_of(dtype=np.float64):
 @pytest.mark.parametrize(("start", "stop"), [(0, N), (3, 5), (17, 17), (1000, 2002)])
 def test_scores_and_sums_are_those_of_numpy(dtype, start, stop):
     X, residual = rows_of(dtype)
-    coef, out, total = np.arange(24.0).reshape(3, 8), np.full((N, 3), -1.0), np.ones((3, 7))
+    coef, out, total = np.arange(24.0).reshape(3, 8), np.full((N, 3), -1.0), np.ones((3, 8))
     jit_rows.scores(X, coef, out, start, stop)
     expected = np.full((N, 3), -1.0)
     expected[start:stop] = X[start:stop].astype(np.float64) @ coef[:, :7].T + coef[:, 7]
     np.testing.assert_allclose(out, expected, rtol=1e-13, atol=1e-12)
     jit_rows.pull(X, residual, total, start, stop)
     sums = residual[start:stop].T @ X[start:stop].astype(np.float64)
-    np.testing.assert_allclose(total, 1.0 + sums, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(total[:, :7], 1.0 + sums, rtol=1e-12, atol=1e-12)
+    whole = residual[start:stop].sum(axis=0)
+    np.testing.assert_allclose(total[:, 7], 1.0 + whole, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])

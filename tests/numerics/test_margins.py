@@ -22,9 +22,14 @@ MAPS = {
 def test_rows_of_each_class_and_what_they_weigh(name, monkeypatch):
     monkeypatch.setattr(pieces, "MANY_WHERE_LOADED", 1)
     margins, codes = MAPS[name]
-    for k, rows in enumerate(margins.members()):
-        np.testing.assert_array_equal(rows, np.flatnonzero(codes == k))
-    expected = [WEIGHT[codes == k].sum() for k in range(int(codes.max()) + 1)]
+    of_classes = [np.flatnonzero(codes == k) for k in range(int(codes.max()) + 1)]
+    np.testing.assert_array_equal(margins.counts(), [rows.size for rows in of_classes])
+    for first in (0, 7):
+        steps = np.array([5, 1, 3])[: len(of_classes)]
+        each = zip(of_classes, steps, strict=True)
+        expected = np.sort(np.concatenate([rows[first % step :: step] for rows, step in each]))
+        np.testing.assert_array_equal(margins.picked(steps, first), expected)
+    expected = [WEIGHT[rows].sum() for rows in of_classes]
     np.testing.assert_allclose(margins.mass(WEIGHT), expected, rtol=1e-13)
 
 

@@ -1,5 +1,7 @@
 """The interior point alone: Kuhn-Tucker conditions and a conic solver, in every array library."""
 
+import copy
+
 import array_api_strict
 import numpy as np
 import pytest
@@ -299,6 +301,8 @@ def test_compiled_steps_are_those_of_numpy(name, threads, monkeypatch):
         plain, looped = (kind(systems, model, at) for kind in (_Newton, _LoopedNewton))
         assert looped.residual() == pytest.approx(plain.residual(), rel=1e-12)
         np.testing.assert_allclose(looped.r_xi, plain.r_xi, rtol=1e-12, atol=1e-14)
+        assert looped.products == pytest.approx(plain.products, rel=1e-13)
+        assert looped.mismatch == pytest.approx(plain.mismatch, rel=1e-12)
         goals = np.stack([goal, 2.0 * goal])
         one, other = plain.direction(goals), looped.direction(goals)
         for mine, theirs in zip(one, other, strict=True):
@@ -309,3 +313,9 @@ def test_compiled_steps_are_those_of_numpy(name, threads, monkeypatch):
             expected = plain.pulled_back(goals, goal, one, t)
             found = looped.pulled_back(goals, goal, one, t)
             np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(looped.aims(goal, one), plain.aims(goal, one), rtol=1e-13)
+        plain.at, looped.at = (copy.deepcopy(at) for _ in range(2))
+        for newton in (plain, looped):
+            newton.advance(one, 0.3)
+    for name, value in vars(plain.at).items():
+        np.testing.assert_allclose(getattr(looped.at, name), value, rtol=1e-12, atol=1e-14)

@@ -40,6 +40,7 @@ from grayzone.numerics.checks import (
     check_number,
     check_penalty,
 )
+from grayzone.numerics.columns import places, products_at
 from grayzone.numerics.kernels import NAMES
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers import Record, Solution, Status, TruncatedSpec, minimise
@@ -547,13 +548,16 @@ class TruncatedLogisticRegression(
             # the model may be spanned by others, and with an l1 penalty is by few
             spans = xp.any(coef[:, : rows.n_rows] != 0.0, axis=0)
             active = spans if spec.l1_ratio else active | spans
-        places = xp.nonzero(active)[0]
-        self.support_ = rows.numbers_of(places)
-        if spec.kernel is None:
-            taken = xp.take(rows.weight, places) * xp.take(duals.T, places, axis=1)
-            self.dual_coef_ = -taken / spec.penalty
+        support = places(active)
+        self.support_ = rows.numbers_of(support)
+        if spec.kernel is not None:
+            self.dual_coef_ = xp.take(coef, support, axis=1)
+        elif duals.shape[1] == 1:
+            given = support, rows.weight, duals[:, 0]
+            self.dual_coef_ = products_at(*given, factor=-1.0 / spec.penalty)[None, :]
         else:
-            self.dual_coef_ = xp.take(coef, places, axis=1)
+            taken = xp.take(rows.weight, support) * xp.take(duals.T, support, axis=1)
+            self.dual_coef_ = -taken / spec.penalty
 
     @staticmethod
     def _of_all(values: Array, rows: Rows, n_rows: int) -> Array:

@@ -253,8 +253,8 @@ class DenseDesign(Design):
             return residual.T @ self._small
         xp = array_namespace(residual)
         if self._looped:
-            slopes = self._pull_looped(residual)
-        elif self._whole_products:
+            return self._pull_looped(residual)
+        if self._whole_products:
             slopes = sum(self._split(lambda a, b: long_product(residual[a:b].T, self.X[a:b])))
         else:
             slopes = sum(
@@ -280,12 +280,12 @@ class DenseDesign(Design):
 
     def _pull_looped(self, residual: Array) -> Array:
         from grayzone.numerics.jit_rows import pull
-        from grayzone.numerics.team import share
+        from grayzone.numerics.team import share, sums
 
         parts = self._parts(self.n_rows)
-        totals = np.zeros((len(parts) - 1, residual.shape[1], self.n_features))
+        totals = sums(len(parts) - 1, residual.shape[1], self.n_features + 1)
         share(pull, (self.X, residual), (totals,), parts)
-        return totals.sum(axis=0)
+        return totals.sum(axis=0)[:, : self.n_coef]
 
     def _parts(self, n_rows: int) -> list[int]:
         values = n_rows * self.n_features
@@ -362,7 +362,7 @@ class DenseDesign(Design):
         p, residual = self.n_coef, np.ascontiguousarray(residual)
         parts = edges(weights.shape[0], threads=threads, kind=LOOPS)
         totals, pulled = weighted_gram(self.X, rows, weights, residual, self.fit_intercept, parts)
-        return totals[:, :p, :p], self._append_sums(pulled, residual)
+        return totals[:, :p, :p], pulled[:, :p]
 
     def square_sums(self, weights: Array) -> Array:
         xp = array_namespace(weights)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from grayzone.numerics.compiled import loop, part
+from grayzone.numerics.jit_exponential import exponential
 from grayzone.numerics.jit_products import PANEL, Others, as_they_are, multiply, products_64
 from grayzone.numerics.team import share
 
@@ -50,41 +51,6 @@ def exponentials(x: Array, bits: Array, powers: Array) -> None:
         p = ((((_P5 * r + _P4) * r + _P3) * r + _P2) * r + _P1) * r + _P0
         x[k] = p * (r * r) + r + _ONE
         bits[k] = np.int32(np.int32(n) + np.int32(127)) << np.int32(23)
-    for k in range(x.shape[0]):
-        x[k] *= powers[k]
-
-
-# The same in double precision. Added to a number, _ROUND leaves it as a whole number in its last
-# bits. The least power of e is a normal number; Taylor's polynomial is that of degree 13.
-_ROUND, _PER_TWO_64, _LEAST_64 = 6755399441055744.0, 1.4426950408889634, -708.0
-_LN2_64, _REST_64 = 0.6931471803691238, 1.9082149292705877e-10
-_NOTHING_64 = 4e-308  # more than the least power of e
-
-
-@part(fastmath=_IN_ORDER)
-def exponentials_64(x: Array, powers: Array, bits: Array) -> None:
-    """Set x, of finite numbers no larger than 700, to exp(x); work arrays as in the above."""
-    for k in range(x.shape[0]):
-        v = x[k] if x[k] > _LEAST_64 else _LEAST_64
-        shifted = v * _PER_TWO_64 + _ROUND
-        powers[k] = shifted
-        n = shifted - _ROUND
-        r = (v - n * _LN2_64) - n * _REST_64
-        p = 1.0 / 6227020800.0
-        p = p * r + 1.0 / 479001600.0
-        p = p * r + 1.0 / 39916800.0
-        p = p * r + 1.0 / 3628800.0
-        p = p * r + 1.0 / 362880.0
-        p = p * r + 1.0 / 40320.0
-        p = p * r + 1.0 / 5040.0
-        p = p * r + 1.0 / 720.0
-        p = p * r + 1.0 / 120.0
-        p = p * r + 1.0 / 24.0
-        p = p * r + 1.0 / 6.0
-        p = p * r + 0.5
-        x[k] = p * (r * r) + r + 1.0
-    for k in range(x.shape[0]):
-        bits[k] = (bits[k] + 1023) << 52
     for k in range(x.shape[0]):
         x[k] *= powers[k]
 
@@ -204,8 +170,6 @@ def _add_product(
     out: Array,
     left: Array,
     tile: Array,
-    powers: Array,
-    bits: Array,
     start: int,
     stop: int,
 ) -> float:
@@ -219,7 +183,8 @@ def _add_product(
             products_64(left[: b - a], right[c:d], tile, width)
             for r in range(b - a):
                 values = tile[r, : d - c]
-                exponentials_64(values, powers[: d - c], bits[: d - c])
+                for k in range(d - c):
+                    values[k] = exponential(values[k])
                 for q in range(coef.shape[0]):
                     out[a + r, q] += _dot_64(values, coef[q, c:d])
     return 0.0
@@ -242,8 +207,7 @@ def add_product(
     """
     k, depth = len(edges) - 1, right.shape[1]
     rows, width = _PRODUCT_ROWS, min(_COLUMNS // 2, right.shape[0])
-    powers = np.empty((k, width))
-    work = np.empty((k, rows, depth)), np.empty((k, rows, width)), powers, powers.view(np.int64)
+    work = np.empty((k, rows, depth)), np.empty((k, rows, width))
     given = X, centre, gamma, right, np.ascontiguousarray(coef.T), out
     return not any(share(_add_product, given, work, edges))
 
@@ -258,18 +222,15 @@ def _square_distance(one: Array, other: Array) -> float:
 
 
 @loop()
-def _put_columns(
-    X: Array, points: Array, gamma: float, out: Array, powers: Array, bits: Array, a: int, b: int
-) -> None:
-    for start in range(a, b, _COLUMNS):
-        stop = min(b, start + _COLUMNS)
+def _put_columns(X: Array, points: Array, gamma: float, out: Array, start: int, stop: int) -> None:
+    for a in range(start, stop, _COLUMNS):
+        b = min(stop, a + _COLUMNS)
         for i in range(points.shape[0]):
-            values = out[i, start:stop]
-            for k in range(stop - start):
-                values[k] = -gamma * _square_distance(X[start + k], points[i])
-            exponentials_64(values, powers[: stop - start], bits[: stop - start])
-            for k in range(stop - start):  # what is beyond the range of these is nothing
-                values[k] = values[k] if values[k] > _NOTHING_64 else 0.0
+            values = out[i, a:b]
+            for k in range(b - a):
+                values[k] = -gamma * _square_distance(X[a + k], points[i])
+            for k in range(b - a):
+                values[k] = exponential(values[k])
 
 
 def put_columns(X: Array, points: Array, gamma: float, out: Array, edges: Sequence[int]) -> None:
@@ -278,5 +239,4 @@ def put_columns(X: Array, points: Array, gamma: float, out: Array, edges: Sequen
     Distances are those of differences, in double precision; X (n, d) is C-contiguous, and its
     distances, times gamma, are finite.
     """
-    powers = np.empty((len(edges) - 1, _COLUMNS))
-    share(_put_columns, (X, points, gamma, out), (powers, powers.view(np.int64)), edges)
+    share(_put_columns, (X, points, gamma, out), (), edges)

@@ -17,7 +17,7 @@ from numba import types
 from numba.extending import get_cython_function_address
 
 from grayzone.numerics.compiled import clear, loop, part
-from grayzone.numerics.team import share
+from grayzone.numerics.team import share, sums
 
 Array = Any
 
@@ -56,13 +56,14 @@ def _add(block: Array, first: int, stop: int, sign: Array, sizes: Array, total: 
 
 @part()
 def _pull(X: Array, rows: Array, residual: Array, pulled: Array, start: int, stop: int) -> None:
-    """Add rows times their residuals."""
+    """Add rows times their residuals, and the residuals."""
     for k in range(start, stop):
         x = X[rows[k]] if rows.size else X[k]
         for q in range(residual.shape[1]):
             g, into = residual[k, q], pulled[q]
             for j in range(X.shape[1]):
                 into[j] += g * x[j]
+            into[X.shape[1]] += g
 
 
 @part()
@@ -119,7 +120,6 @@ def _sum(
     """
     step = block.shape[0]
     clear(block)
-    clear(pulled)
     for m in range(total.shape[0]):
         clear(total[m])
     for a in range(start, stop, step):
@@ -165,14 +165,15 @@ def weighted_gram(
     -------
     grams : ndarray of shape (M, width, width)
         Their first p rows and columns are meant; the others are zero.
-    pulled : ndarray of shape (Q, d)
+    pulled : ndarray of shape (Q, d + 1)
+        The last of them are sums of the residuals.
     """
     d = X.shape[1]
     width = -(-(d + intercept) // _DOUBLES) * _DOUBLES
     k, longest = len(edges) - 1, max(b - a for a, b in pairwise(edges))
     block = np.empty((k, min(max(_LEAST_ROWS, _NUMBERS // width), max(1, longest)), width))
     totals = np.empty((k, weights.shape[1], width, width))
-    pulled = np.empty((k, residual.shape[1], d))
+    pulled = sums(k, residual.shape[1], d + 1)
     sizes = np.empty((k, _DOUBLES, 2), dtype=np.int32)  # a line of the cache for each thread
     sizes[:, 0, 0] = width
     given = X, _ALL if rows is None else rows, weights, residual, intercept

@@ -10,10 +10,10 @@ B, the curvature S and the residuals of xi, p and q, in this order (10, n).
 
 from __future__ import annotations
 
-from math import exp
 from typing import Any
 
-from grayzone.numerics.compiled import loop
+from grayzone.numerics.compiled import loop, place
+from grayzone.numerics.jit_exponential import exponential
 
 Array = Any
 
@@ -31,16 +31,19 @@ def linearise(
     multipliers: Array,
     known: Array,
     omega: Array,
+    found: Array,
     a: int,
     b: int,
-) -> float:
+) -> None:
     """Set what is known of rows, and their curvatures in the scores.
 
-    Returns the decrease that the residuals of xi promise, twice.
+    What is found of all rows is twice the decrease that the residuals of xi promise, the sum of
+    alpha p and beta q, and the largest of the residuals, by the rows' weights.
     """
-    left = 0.0
-    for i in range(a, b):
-        e = exp(-abs(xi[i]))
+    left, products, worst = 0.0, 0.0, 0.0
+    for k in range(a, b):
+        i = place(k)
+        e = exponential(-abs(xi[i]))
         share = weight[i] / (1.0 + e)  # of sigma(-|xi|) or its complement
         small = e * share
         bend = small / (1.0 + e)
@@ -53,7 +56,10 @@ def linearise(
         known[8, i], known[9, i] = xi[i] - u[i] - p, xi[i] - floor[i] - q
         omega[i] = A * (bend + B) / S
         left += r * (r / S)
-    return left
+        products += alpha * p + beta * q
+        off = abs(r) / weight[i]
+        worst = worst if off <= worst else off
+    found[0], found[1], found[2] = left, products, worst
 
 
 @loop(error_model="numpy", fastmath=_ANY_ORDER)
@@ -63,7 +69,8 @@ def complementarity(
     """Sum of the products alpha p and beta q after a step t along changes (2, n) of these."""
     total = 0.0
     for j in range(2):
-        for i in range(a, b):
+        for k in range(a, b):
+            i = place(k)
             p, alpha = known[j, i] + t * slacks[j, i], known[j + 2, i] + t * multipliers[j, i]
             total += alpha * p
     return total
@@ -83,7 +90,8 @@ def pull_back(
 ) -> None:
     """Set ``out`` to goals (2, n) that pull products after a step into [goal / 10, 10 goal]."""
     for j in range(2):
-        for i in range(a, b):
+        for k in range(a, b):
+            i = place(k)
             p, alpha = known[j, i] + t * slacks[j, i], known[j + 2, i] + t * multipliers[j, i]
             there, far = alpha * p, 10.0 * goal[i]
             out[j, i] = goals[j, i] + max(min(max(there, 0.1 * goal[i]), far) - there, -far)
@@ -97,42 +105,100 @@ def pull(
 
     ``goals`` (2, n) are the products alpha p and beta q that are aimed at.
     """
-    for i in range(a, b):
+    for k in range(a, b):
+        i = place(k)
         x1 = goals[0, i] / known[0, i] - known[2, i] - known[4, i] * known[8, i]
         x2 = goals[1, i] / known[1, i] - known[3, i] - known[5, i] * known[9, i]
         work[0, i], work[1, i], work[2, i] = x1, x2, x1 + x2 - known[7, i]
     d = X.shape[1]
-    for i in range(a, b):
-        k = sign[i] * (work[0, i] - known[4, i] * work[2, i] / known[6, i])
+    for k in range(a, b):
+        i = place(k)
+        pulls = sign[i] * (work[0, i] - known[4, i] * work[2, i] / known[6, i])
         for j in range(d):
-            total[j] += k * X[i, j]
-        total[d] += k
+            total[j] += pulls * X[i, j]
+        total[d] += pulls
 
 
 @loop(error_model="numpy", fastmath=_ANY_ORDER)
 def push(
-    X: Array, sign: Array, known: Array, work: Array, change: Array, out: Array, a: int, b: int
-) -> float:
+    X: Array,
+    sign: Array,
+    known: Array,
+    work: Array,
+    change: Array,
+    out: Array,
+    found: Array,
+    a: int,
+    b: int,
+) -> None:
     """Set ``out`` (6, n): changes of scores, xi, p, q, alpha and beta by one of the coefficients.
 
-    Returns how many times too long the step is for p, q, alpha or beta to stay positive, or 1.
+    What is found of all rows is how many times too long the step is for p, q, alpha or beta to stay
+    positive, or 1, and how far xi goes at most.
     """
     d = X.shape[1]
-    for i in range(a, b):
+    for k in range(a, b):
+        i = place(k)
         score = 0.0
         for j in range(d):
             score += X[i, j] * change[j]
         out[0, i] = score + change[d]
-    for i in range(a, b):
+    for k in range(a, b):
+        i = place(k)
         du = sign[i] * out[0, i]
         up = (work[2, i] + known[4, i] * du) / known[6, i]
         out[1, i], out[2, i], out[3, i] = up, up - du + known[8, i], up + known[9, i]
         out[4, i] = work[0, i] - known[4, i] * (up - du)
         out[5, i] = work[1, i] - known[5, i] * up
-    worst = 1.0
+    worst, furthest = 1.0, 0.0
     for j in range(4):
-        for i in range(a, b):
+        for k in range(a, b):
+            i = place(k)
             # no division where there is no need of one; what is not a number is the worst of all
             if not -out[j + 2, i] <= worst * known[j, i]:
                 worst = -out[j + 2, i] / known[j, i]
-    return worst
+    for k in range(a, b):
+        i = place(k)
+        size = abs(out[1, i])
+        furthest = furthest if size <= furthest else size
+    found[0], found[1] = worst, furthest
+
+
+@loop(fastmath={"contract"})
+def aim(
+    goal: Array, slacks: Array, multipliers: Array, goals: Array, start: int, stop: int
+) -> None:
+    """Set goals (2, n) for products whose changes (2, n) by a first step have a product, too."""
+    for j in range(2):
+        for k in range(start, stop):
+            i = place(k)
+            goals[j, i] = goal[i] - slacks[j, i] * multipliers[j, i]
+
+
+@loop(fastmath={"contract"})
+def advance(
+    scores_change: Array,
+    xi_change: Array,
+    slacks_change: Array,
+    multipliers_change: Array,
+    t: float,
+    sign: Array,
+    scores: Array,
+    u: Array,
+    xi: Array,
+    slacks: Array,
+    multipliers: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """Take a step t along changes of scores (n, 1), xi, slacks (2, n) and multipliers (2, n)."""
+    for k in range(start, stop):
+        i = place(k)
+        scores[i, 0] += t * scores_change[i, 0]
+        u[i] = sign[i] * scores[i, 0]
+        xi[i] += t * xi_change[i]
+    for j in range(2):
+        for k in range(start, stop):
+            i = place(k)
+            slacks[j, i] += t * slacks_change[j, i]
+            multipliers[j, i] += t * multipliers_change[j, i]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from grayzone.numerics.compiled import clear, loop, part
-from grayzone.numerics.jit_gaussian import exponentials_64
+from grayzone.numerics.jit_exponential import exponential, log_of_one_and
 from grayzone.numerics.jit_gram import dsyrk
-from grayzone.numerics.team import share
+from grayzone.numerics.team import share, sums
 
 Array = Any
 
@@ -30,7 +30,7 @@ _REORDERED = {"reassoc", "contract"}  # what is not a number stays so
 def _margins(
     columns: Array, coef: Array, y: Array, start: int, stop: int, u: Array, e: Array
 ) -> None:
-    """Set u to the margins of rows start to stop, and e to the negative sizes of these.
+    """Set u to the margins of rows start to stop, and e to exp(-|u|).
 
     ``u`` is given with what scores have beside the columns' part.
     """
@@ -40,37 +40,16 @@ def _margins(
             u[k] += factor * column[k]
     for k in range(stop - start):
         u[k] *= -y[start + k]
-        e[k] = -abs(u[k])
+        e[k] = exponential(-abs(u[k]))
 
 
 @part(fastmath=_REORDERED, error_model="numpy")
 def _loss(u: Array, e: Array, weight: Array) -> float:
-    """Sum of weighted losses log(1 + exp(u)), where e is exp(-|u|).
-
-    log(1 + e) = 2 artanh(z), z = e / (2 + e) <= 1/3: sixteen terms of the series, without a call.
-    """
+    """Sum of weighted losses log(1 + exp(u)), where e is exp(-|u|)."""
     total = 0.0
     for k in range(u.shape[0]):
-        z = e[k] / (2.0 + e[k])
-        s = z * z
-        p = 1.0 / 33.0
-        p = p * s + 1.0 / 31.0
-        p = p * s + 1.0 / 29.0
-        p = p * s + 1.0 / 27.0
-        p = p * s + 1.0 / 25.0
-        p = p * s + 1.0 / 23.0
-        p = p * s + 1.0 / 21.0
-        p = p * s + 1.0 / 19.0
-        p = p * s + 1.0 / 17.0
-        p = p * s + 1.0 / 15.0
-        p = p * s + 1.0 / 13.0
-        p = p * s + 1.0 / 11.0
-        p = p * s + 1.0 / 9.0
-        p = p * s + 1.0 / 7.0
-        p = p * s + 1.0 / 5.0
-        p = p * s + 1.0 / 3.0
         # half and half: a maximum would make a number of what is none
-        total += weight[k] * (0.5 * u[k] + 0.5 * abs(u[k]) + 2.0 * (z * s * p + z))
+        total += weight[k] * (0.5 * u[k] + 0.5 * abs(u[k]) + log_of_one_and(e[k]))
     return total
 
 
@@ -129,7 +108,6 @@ def _read(
     residual: Array,
     block: Array,
     work: Array,
-    bits: Array,
     total: Array,
     pulled: Array,
     start: int,
@@ -144,7 +122,6 @@ def _read(
         for k in range(n):
             u[k] = coef[q] if p > q else 0.0
         _margins(columns, coef, y, a, b, u, e)
-        exponentials_64(e, root, bits[2, :n])
         loss += _loss(u, e, weight[a:b])
         _derivatives(u, e, weight[a:b], y[a:b], omega[a:b], residual[a:b], root)
         for j in range(q):
@@ -194,9 +171,9 @@ def second_order(
     k, p, longest = len(edges) - 1, coef.shape[0], int(np.max(np.diff(edges)))
     step = min(_ROWS, _VALUES // p + 1, max(1, longest))
     block, work = np.empty((k, p, step)), np.empty((k, 3, step))
-    total, pulled = np.empty((k, p, p)), np.zeros((k, p))
+    total, pulled = np.empty((k, p, p)), sums(k, p)
     given = columns, coef, y, weight, omega, residual
-    losses = share(_read, given, (block, work, work.view(np.int64), total, pulled), edges)
+    losses = share(_read, given, (block, work, total, pulled), edges)
     return float(sum(losses)), total.sum(axis=0), pulled.sum(axis=0)
 
 
@@ -209,7 +186,6 @@ def _try(
     y: Array,
     weight: Array,
     work: Array,
-    bits: Array,
     losses: Array,
     start: int,
     stop: int,
@@ -224,7 +200,6 @@ def _try(
             for k in range(n):
                 u[k] = beside + steps[i] * column[k]
             _margins(columns, coefs[i], y, a, b, u, e)
-            exponentials_64(e, work[2, :n], bits[2, :n])
             losses[i] += _loss(u, e, weight[a:b])
 
 
@@ -256,7 +231,7 @@ def losses_of_trials(
     """
     k, longest = len(edges) - 1, int(np.max(np.diff(edges)))
     step = min(_ROWS, _VALUES // max(1, columns.shape[0]) + 1, max(1, longest))
-    losses, work = np.zeros((k, coefs.shape[0])), np.empty((k, 3, step))
+    losses, work = sums(k, coefs.shape[0]), np.empty((k, 2, step))
     given = columns, coefs, own, steps, y, weight
-    share(_try, given, (work, work.view(np.int64), losses), edges)
+    share(_try, given, (work, losses), edges)
     return losses.sum(axis=0)

@@ -30,17 +30,23 @@ def scores(X: Array, coef: Array, out: Array, start: int, stop: int) -> None:
 
 @loop(fastmath=_ANY_ORDER)
 def pull(X: Array, residual: Array, total: Array, start: int, stop: int) -> None:
-    """Add rows start to stop of X (n, d), times their residuals (n, Q), to the total (Q, d)."""
+    """Add rows start to stop of X (n, d), times their residuals (n, Q), to the total (Q, d + 1).
+
+    The last of them are sums of the residuals.
+    """
+    d = X.shape[1]
     whole = start + (stop - start) // 4 * 4
     for q in range(total.shape[0]):
         into = total[q]
         for i in range(start, whole, 4):  # the total is read and written once for four rows
             a, b, c, e = residual[i, q], residual[i + 1, q], residual[i + 2, q], residual[i + 3, q]
-            for j in range(X.shape[1]):
+            for j in range(d):
                 into[j] += a * X[i, j] + b * X[i + 1, j] + c * X[i + 2, j] + e * X[i + 3, j]
+            into[d] += (a + b) + (c + e)
         for i in range(whole, stop):
-            for j in range(X.shape[1]):
+            for j in range(d):
                 into[j] += residual[i, q] * X[i, j]
+            into[d] += residual[i, q]
 
 
 @loop()

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from grayzone.numerics.columns import ends
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pieces import are_many, looped
 
@@ -216,6 +217,17 @@ class TruncatedLogistic:
     def slope_at_floor(self) -> Array:
         """Largest slope on the kink, sigma(F); 0 where there is no kink."""
         return sigmoid(self.floor)
+
+    @cached_property
+    def is_alike(self) -> bool:
+        """Whether all rows have a floor, or none has; of NumPy's."""
+        least, greatest = self.ends
+        return least > -np.inf or greatest == -np.inf
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """Lowest and highest floor."""
+        return ends(self.floor, self.is_loaded)
 
     @cached_property
     def finite_floor(self) -> Array:

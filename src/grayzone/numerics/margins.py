@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
+from grayzone.numerics.columns import picked, product, rises
 from grayzone.numerics.losses import TruncatedLogistic, xlogx
 from grayzone.numerics.namespace import array_namespace, is_numpy_array
-from grayzone.numerics.pieces import are_many, looped, looped_with
+from grayzone.numerics.pieces import are_many, looped_with
 
 __all__ = [
     "Margins",
@@ -95,9 +96,14 @@ class SignedMargin:
         xp = array_namespace(self.y)
         return xp.astype(self.y > 0, xp.int64)
 
-    def members(self) -> list[Array]:
-        """Places of each class's rows, of NumPy's."""
-        return [np.flatnonzero(self.y < 0.0), np.flatnonzero(self.y > 0.0)]
+    def counts(self) -> Array:
+        """How many rows each class has, of NumPy's."""
+        up = rises(self.y, self.is_loaded)
+        return np.array([self.y.size - up, up])
+
+    def picked(self, steps: Array, first: int) -> Array:
+        """Every so many rows of each class, of NumPy's, in order."""
+        return picked(self.y, steps, first, self.is_loaded)
 
     def mass(self, weight: Array) -> Array:
         """What the rows of each class weigh, of NumPy's."""
@@ -113,15 +119,7 @@ class SignedMargin:
 
     def _against(self, values: Array) -> Array:
         """Return minus the signs times values."""
-        if are_many(self.y, values, is_loaded=self.is_loaded):
-            # compiles, so only when needed
-            from grayzone.numerics.jit_losses import against
-
-            out = np.empty(self.y.size)
-            looped(against, self.y, values, out, n_rows=out.size)
-            return out
-        product = self.y * values
-        return np.negative(product, out=product) if is_numpy_array(product) else -product
+        return product(self.y, values, -1.0, self.is_loaded)
 
     def push(self, scores: Array, change: Array) -> Array:
         """Change of the margins when the scores change by ``change``."""
@@ -139,11 +137,12 @@ class SignedMargin:
         """Hessian times ``change``: second_order without forming it."""
         return omega[:, None] * change
 
-    def balance(self, duals: Array, weight: Array) -> Array:
+    def balance(self, duals: Array, weight: Array, own: bool = False) -> Array:
         """Shrink duals of the heavier class so that the weighted duals sum to zero: y'a = 0.
 
         Where little is amiss only the first rows are shrunk: what that costs is of second order,
-        and the other rows keep duals that are exact slopes of their losses.
+        and the other rows keep duals that are exact slopes of their losses. ``own`` says that
+        nobody else needs the duals as they are given.
         """
         xp = array_namespace(duals)
         n, (down, up) = duals.shape[0], self._sides(duals, weight)
@@ -159,8 +158,11 @@ class SignedMargin:
             if first > 1e3 * excess:
                 stop, shrink = some, 1.0 - excess / first
                 break
-        own = self.y[:stop]
-        factor = xp.where(own == sign, shrink * xp.ones_like(own), 1.0)
+        signs = self.y[:stop]
+        factor = xp.where(signs == sign, shrink * xp.ones_like(signs), 1.0)
+        if own and is_numpy_array(duals):
+            duals[:stop] *= factor[:, None]
+            return duals
         return xp.concat([duals[:stop, :] * factor[:, None], duals[stop:, :]])
 
     def _sides(self, duals: Array, weight: Array) -> tuple[float, float]:
@@ -250,9 +252,16 @@ class SoftmaxMargin:
         xp = array_namespace(self.own)
         return xp.argmax(xp.astype(self.own, xp.int8), axis=1)
 
-    def members(self) -> list[Array]:
-        """Places of each class's rows, of NumPy's."""
-        return [np.flatnonzero(own) for own in self.own.T]
+    def counts(self) -> Array:
+        """How many rows each class has, of NumPy's."""
+        return np.count_nonzero(self.own, axis=0)
+
+    def picked(self, steps: Array, first: int) -> Array:
+        """Every so many rows of each class, of NumPy's, in order."""
+        chosen = np.zeros(self.own.shape[0], dtype=bool)
+        for own, step in zip(self.own.T, steps, strict=True):
+            chosen[np.flatnonzero(own)[first % step :: step]] = True
+        return np.flatnonzero(chosen)
 
     def mass(self, weight: Array) -> Array:
         """What the rows of each class weigh, of NumPy's."""
@@ -310,7 +319,7 @@ class SoftmaxMargin:
         along = xp.sum(j * change, axis=1)
         return (omega * along)[:, None] * j + a[:, None] * bent
 
-    def balance(self, duals: Array, weight: Array) -> Array:
+    def balance(self, duals: Array, weight: Array, own: bool = False) -> Array:
         """Shrink the duals so that each class's weighted sum is zero."""
         return self.scaled(duals, self.scaling(self.flow(duals, weight)))
 
@@ -399,9 +408,13 @@ class ReferenceMargin:
         """Class code of each row, 0 to K - 1."""
         return self._softmax.codes
 
-    def members(self) -> list[Array]:
-        """Places of each class's rows, of NumPy's."""
-        return self._softmax.members()
+    def counts(self) -> Array:
+        """How many rows each class has, of NumPy's."""
+        return self._softmax.counts()
+
+    def picked(self, steps: Array, first: int) -> Array:
+        """Every so many rows of each class, of NumPy's, in order."""
+        return self._softmax.picked(steps, first)
 
     def mass(self, weight: Array) -> Array:
         """What the rows of each class weigh, of NumPy's."""
@@ -442,7 +455,7 @@ class ReferenceMargin:
         """Hessian times ``change``: second_order without forming it."""
         return self._softmax.curve(self._all(scores), omega, a, self._all(change))[:, :-1]
 
-    def balance(self, duals: Array, weight: Array) -> Array:
+    def balance(self, duals: Array, weight: Array, own: bool = False) -> Array:
         """Shrink the duals so that each class's weighted sum is zero."""
         return self._softmax.balance(self._all_duals(duals), weight)[:, :-1]
 

@@ -16,6 +16,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import prod
 from threading import Lock, get_ident
 from typing import Any
 
@@ -31,14 +32,13 @@ from grayzone.numerics.packed import Call, packed
 Array = Any
 
 # Numbers of the board, each where no other is in its line of the cache. A ticket is a count of
-# loops, of the parts of this one (8 bits) and of those that are taken (8 bits): whoever counts it
-# up by one has that part. The loop and its parts are written before a ticket, and read before it is
-# counted up, which fails where there is another one by then.
+# loops and of the parts of this one (8 bits). From the last of the places on there is a number for
+# each part: the last loop of which somebody has it. Whoever changes it to this loop's has the part,
+# which nobody can who still sees an earlier loop, as its parts were all taken when this one began.
 _LINE = 8
-_TICKET, _DONE, _AWAKE, _CALL, _ROW = (k * _LINE for k in range(5))
+_TICKET, _DONE, _AWAKE, _CALL, _ROW, _TAKEN = (k * _LINE for k in range(6))
 _BITS = 8
 _ALL = 2**_BITS - 1
-_LOOPS = 2**46  # after which they are counted from nought again
 # Rounds without a part before a thread goes, some two milliseconds; pauses of a round, of which
 # some processors take fifty nanoseconds each; and rounds after which others may have the processor:
 # a call to the system keeps a thread from looking, and the processor from resting.
@@ -117,26 +117,33 @@ def _pause(typing: Any) -> tuple[Any, Any]:
 
 
 @part()
-def _take(board: Array) -> bool:
-    """Do a part if there is one that nobody has; False if there is none."""
+def _take(board: Array, home: int, last: int) -> int:
+    """Do parts that nobody has, of another loop than the last; returns the number of the loop.
+
+    A thread begins with a part of its own: the next loop on the same rows finds them in its cache.
+    """
     ticket = _load(board, _TICKET)
-    taken, parts = ticket & _ALL, (ticket >> _BITS) & _ALL
-    if taken >= parts:
-        return False
+    count, parts = ticket >> _BITS, ticket & _ALL
+    if count == last:
+        return last
     call, row = _load(board, _CALL), _load(board, _ROW)
-    if _swap(board, _TICKET, ticket, ticket + 1):
-        _run(call, row, taken, parts)
-        _add(board, _DONE, 1)
-    return True
+    for k in range(parts):
+        number = (home + k) % parts
+        taken = _load(board, _TAKEN + number * _LINE)
+        if taken < count and _swap(board, _TAKEN + number * _LINE, taken, count):
+            _run(call, row, number, parts)
+            _add(board, _DONE, 1)
+    return count
 
 
 @loop()
-def _wait(board: Array, wanted: Array) -> None:
+def _wait(board: Array, wanted: Array, home: int) -> None:
     """Do parts as they come, until none has come for a while or Python has work."""
-    idle = 0
+    idle, last = 0, 0
     while idle < _PATIENCE:
-        if _take(board):
-            idle = 0
+        count = _take(board, home, last)
+        if count != last:
+            idle, last = 0, count
             continue
         if _load(wanted, 0) != 0:
             break
@@ -163,10 +170,9 @@ def _lead(board: Array, call: int, row: Array, n_parts: int) -> None:
     _store(board, _DONE, 0)
     _store(board, _CALL, call)
     _store(board, _ROW, row.ctypes.data)
-    count = ((_load(board, _TICKET) >> (2 * _BITS)) + 1) % _LOOPS
-    _store(board, _TICKET, (count << (2 * _BITS)) | (n_parts << _BITS))
-    while _take(board):
-        pass
+    last = _load(board, _TICKET) >> _BITS
+    _store(board, _TICKET, ((last + 1) << _BITS) | n_parts)
+    _take(board, 0, last)
     idle = 0
     while _load(board, _DONE) < n_parts:
         idle += 1
@@ -179,7 +185,8 @@ class _Team:
     """Threads of the crew that take parts of one loop at a time."""
 
     def __init__(self) -> None:
-        self._board = np.zeros(5 * _LINE, dtype=np.int64)
+        self._board = np.zeros(_TAKEN + _ALL * _LINE, dtype=np.int64)
+        self._homes: dict[int, int] = {}  # the part with which a thread begins
         self._inside: set[int] = set()
         self._is_closed = False
         self.busy = Lock()
@@ -195,8 +202,9 @@ class _Team:
 
     def _wait(self) -> None:
         self._inside.add(get_ident())
+        home = self._homes.setdefault(get_ident(), len(self._homes) + 1)
         if not self._is_closed:
-            _wait(self._board, threads.crew.wanted)
+            _wait(self._board, threads.crew.wanted, home)
         self._inside.discard(get_ident())
 
     def close(self) -> None:
@@ -226,6 +234,17 @@ if hasattr(os, "register_at_fork"):
 atexit.register(_close)
 
 
+def sums(n_parts: int, *shape: int) -> Array:
+    """Return zeros for each part to add to, as :func:`share` has them.
+
+    No two parts have some in the same line of the cache: it would go from one to the other each
+    time that one of them adds.
+    """
+    size = prod(shape)
+    lines = np.zeros((n_parts, -(-size // _LINE) * _LINE + 2 * _LINE))
+    return lines[:, :size].reshape(n_parts, *shape)
+
+
 def share(
     compiled: Any, given: Sequence[Any], own: Sequence[Array], edges: Sequence[int]
 ) -> list[Any]:
@@ -238,7 +257,7 @@ def share(
         start and stop at.
     given : sequence of arrays, numbers and bools
     own : sequence of ndarrays of shape (k, ...)
-        What each of the k parts has for itself, C-contiguous: room to work, sums.
+        What each of the k parts has for itself, C-contiguous: room to work, :func:`sums`.
     edges : sequence of k + 1 ints
         Where parts begin and end.
 

@@ -95,7 +95,7 @@ def terms_of(
     distance = _fenchel_young(problem, scores, duals, rows)
     if spanned:
         return Terms(distance, None)
-    return Terms(distance, problem.design.gradient(problem.weight[:, None] * duals))
+    return Terms(distance, problem.design.gradient(problem.weighed(duals)))
 
 
 def closed(
@@ -168,8 +168,8 @@ def certify(
     margins, design = problem.margins, problem.design
     u = margins.margin(scores) if u is None else u
     pulled = margins.pull(scores, a)
-    duals = margins.balance(pulled, problem.weight) if design.fit_intercept else pulled
-    rows = None
+    own, rows = touched is None, None  # whether anything else is asked of them
+    duals = margins.balance(pulled, problem.weight, own) if design.fit_intercept else pulled
     if touched is not None:
         changed = xp.any(duals != pulled, axis=1)
         changed[touched] = True
@@ -245,8 +245,9 @@ class State:
         Multipliers of the margins, which a certificate is made of.
     touched : array of int or None
         Rows whose multiplier is not the slope of the loss; None is any.
-    raw : array of shape (n,) or None
-        Multipliers before small ones were set to zero, for when the sparser ones do not certify.
+    raw : (array of int, array) or None
+        Rows of which small multipliers were set to zero, and what they were, for when the sparser
+        ones do not certify; of NumPy's.
     settled : bool
         Whether a certificate is worth its price.
     stalled : bool
@@ -277,7 +278,7 @@ class State:
     u: Array
     multipliers: Array
     touched: Array | None = None
-    raw: Array | None = None
+    raw: tuple[Array, Array] | None = None
     settled: bool = True
     stalled: bool = False
     certificate: Certificate | None = None
@@ -306,7 +307,9 @@ class State:
         # far from the tolerance other multipliers would not reach it either
         if self.raw is None or reached <= tol or (reached > 1e3 * tol and not self.stalled):
             return sparse
-        raw = self._by(problem, self.raw)
+        (rows, given), multipliers = self.raw, self.multipliers.copy()
+        multipliers[rows] = given
+        raw = self._by(problem, multipliers)
         return raw if raw.certificate.gap < sparse.certificate.gap else sparse
 
     def _by(self, problem: Problem, a: Array) -> Certified:

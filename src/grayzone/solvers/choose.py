@@ -26,6 +26,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from grayzone.numerics.centred_design import CentredDesign
+from grayzone.numerics.columns import ends
 from grayzone.numerics.designs import DenseDesign, as_design
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.namespace import array_namespace, is_numpy_array
@@ -132,7 +133,7 @@ def minimise(
     problem: Any = streamed.StreamedProblem(rows, spec)
     if rows.held is not None and is_numpy_array(rows.held.weight):
         problem = spec.problem(rows.held)
-        whole = bool(np.all(problem.weight > 0))
+        whole = ends(problem.weight)[0] > 0.0
         by = minimise_problem if whole else _minimise_part
         solution = by(problem, solver, seed=seed, **options)
     elif spec.kernel is None:

@@ -10,6 +10,7 @@ import numpy as np
 from array_api_compat import device
 
 from grayzone.numerics.backend import moved
+from grayzone.numerics.columns import product
 from grayzone.numerics.designs import Design
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import Margins, output_pairs
@@ -249,7 +250,25 @@ class Problem:
         array of shape (Q, p)
             The gradient.
         """
-        return self.design.gradient(self.margins.pull(scores, self.weight * a))
+        weighted = product(self.weight, a, is_loaded=self.design.is_loaded)
+        return self.design.gradient(self.margins.pull(scores, weighted))
+
+    def weighed(self, values: Array) -> Array:
+        """Return values of rows (n, Q) times the rows' weights.
+
+        Parameters
+        ----------
+        values : array of shape (n, Q)
+            The values.
+
+        Returns
+        -------
+        array of shape (n, Q)
+            The products.
+        """
+        if values.shape[1] == 1:
+            return product(self.weight, values[:, 0], is_loaded=self.design.is_loaded)[:, None]
+        return self.weight[:, None] * values
 
     def second_order(
         self, scores: Array, omega: Array, a: Array, pull: Array, rows: Array | None = None

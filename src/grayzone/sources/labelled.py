@@ -27,6 +27,7 @@ from grayzone.numerics.checks import (
     check_values,
     check_weights,
 )
+from grayzone.numerics.columns import ends
 from grayzone.numerics.designs import Design, as_design
 from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.row_costs import action_losses, cost_matrices, costs_at
@@ -315,7 +316,7 @@ def _label_held(source: HeldSource, class_weight: Any, beside: int | None) -> La
         check_classification_targets(classes)
     weight = check_weights(weight, int(X.shape[0]))
     like = np.empty(0) if sp.issparse(X) else X
-    codes = _codes(y, classes, like)
+    codes = _codes(y, classes, like, all_known=True)
     if costs is not None:
         costs = moved(_read(costs, classes, int(X.shape[0]), beside), codes)
     rows = Rows(X, codes, moved(weight, codes), memory={}, costs=costs)
@@ -324,7 +325,7 @@ def _label_held(source: HeldSource, class_weight: Any, beside: int | None) -> La
     _check_classes(classes, mass * factors)
     if class_weight is not None:
         rows = rows.weighing(rows.weight * _per_row(factors, rows))
-    if not np.all(weight > 0):
+    if counts.sum() < weight.size:
         rows = rows.take(moved(np.flatnonzero(weight > 0), codes))
     return Labelled(
         source, classes, counts, mass, factors, rows, priced=costs is not None, beside=beside
@@ -362,11 +363,10 @@ def _close_ends(labels: Array) -> tuple[int, int] | None:
     return (least, greatest) if close else None
 
 
-def _places(y: Array, classes: Array) -> Array:
+def _places(y: Array, classes: Array, all_known: bool) -> Array:
     """Places of labels of NumPy's among the classes."""
-    # others may be in other blocks
     ends = _close_ends(classes) if y.dtype == classes.dtype and y.size else None
-    if ends is None or y.min() < ends[0] or y.max() > ends[1]:
+    if ends is None or not (all_known or (y.min() >= ends[0] and y.max() <= ends[1])):
         # an inverse of unique would sort all rows
         return np.searchsorted(classes, y)
     least, greatest = ends
@@ -375,11 +375,15 @@ def _places(y: Array, classes: Array) -> Array:
     return np.searchsorted(classes, np.arange(least, greatest + 1))[y - y.dtype.type(least)]
 
 
-def _codes(y: Array, classes: Array, like: Array) -> Array:
-    """Places of labels among the classes, in the library and on the device of another array."""
+def _codes(y: Array, classes: Array, like: Array, all_known: bool = False) -> Array:
+    """Places of labels among the classes, in the library and on the device of another array.
+
+    ``all_known`` says that the classes are those of these labels: others may be in other blocks.
+    """
     xp = array_namespace(like)
     if is_numpy_array(y):
-        return xp.astype(moved(_places(as_labels(y, "y"), classes), like), xp.int64)
+        found = moved(_places(as_labels(y, "y"), classes, all_known), like)
+        return xp.astype(found, xp.int64, copy=False)
     known = moved(classes, y)
     if y.dtype == xp.bool:  # which libraries do not search for
         known, y = xp.astype(known, xp.uint8), xp.astype(y, xp.uint8)
@@ -394,14 +398,14 @@ def _counted(rows: Rows, n_classes: int) -> tuple[Array, Array]:
     """Rows of each class that have a weight, and what they weigh."""
     codes, weight = rows.codes, rows.weight
     if is_numpy_array(codes):
-        least = weight.min() if weight.size else 0.0
+        least, greatest = ends(weight) if weight.size else (0.0, 0.0)
         heavy = codes if least > 0 else codes[weight > 0]
         if n_classes == 2:
             ones = np.count_nonzero(heavy)
             counts = np.array([heavy.size - ones, ones])
         else:
             counts = np.bincount(heavy, minlength=n_classes)
-        if least == 1.0 == weight.max():
+        if least == 1.0 == greatest:
             return counts, counts.astype(np.float64)
         return counts, np.bincount(codes, weight, minlength=n_classes)
     # summed where they are: bringing them here would take longer than a step of a fit

@@ -14,6 +14,7 @@ import numpy as np
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
+from grayzone.numerics.columns import ends
 from grayzone.numerics.losses import softplus
 from grayzone.numerics.namespace import array_namespace
 from grayzone.solvers.certificate import Certificate
@@ -109,11 +110,8 @@ def no_worse(
         With the status of the one that was found.
     """
     xp, found = array_namespace(solution.coef), solution.certificate
-    wild = any(
-        not (float(xp.min(a)) >= -_WILD and float(xp.max(a)) <= _WILD)
-        for a in (solution.coef, solution.scores)
-        if a is not None
-    )
+    known = [ends(a) for a in (solution.coef, solution.scores) if a is not None]
+    wild = not all(least >= -_WILD and greatest <= _WILD for least, greatest in known)
     if found.relative <= tol and not wild:
         return solution
     # no loss is below its floor: a bound that knows of no rounding

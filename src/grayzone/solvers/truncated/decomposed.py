@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from grayzone.numerics.columns import along, places
 from grayzone.numerics.linalg import add_to_diagonal, descend, factorise
 from grayzone.numerics.losses import SmoothedLogistic, TruncatedLogistic, sigmoid
 from grayzone.numerics.margins import SignedMargin
@@ -151,8 +152,7 @@ class Decomposed:
         multipliers, raw = problem.loss.slope(u) if modelled is None else modelled, None
         near, pinned = mixed.near, None if memory.delta == inf else np.empty(0, dtype=np.intp)
         if near.size:
-            raw = multipliers.copy()
-            raw[near] = mixed.multipliers
+            raw = near, mixed.multipliers
             rows = mixed.rows
             kinked = mixed.kinked()
             found = read_off(rows, u[near], mixed.multipliers) if kinked else mixed.multipliers
@@ -195,8 +195,7 @@ class _Mixed:
     def __init__(self, problem: Problem, state: State) -> None:
         memory: _Memory = state.memory
         self.problem, self.state, self.memory = problem, state, memory
-        self.distance = state.u - problem.loss.floor
-        self.near, far = _split(problem, self.distance, memory)
+        self.near, far = _split(problem, state.u, memory)
         self.exact = not far.size
         self.parabolas: Parabolas | None = None  # of far rows at these margins, where worth it
         if memory.hessian is None and _is_plain(problem) and not is_small(problem):
@@ -409,7 +408,7 @@ class _Mixed:
         """Make rows exact that the model misjudged; take them out of the model."""
         if not rows.size:
             return
-        leaving = rows[self.distance[rows] > 0]
+        leaving = rows[self.state.u[rows] > self.problem.loss.floor[rows]]
         if leaving.size:
             H, g = self._second_order(leaving)
             # a kept Hessian is of other margins: what is taken off it might not be in it
@@ -432,14 +431,12 @@ class _Mixed:
 
     def _misjudged(self, lively: bool = True) -> Array:
         """Rows not near that cross the kink, or move too far for their second-order model."""
-        r = self.distance
-        moved = self.problem.margins.push(self.state.scores, self.scores)
-        floor = self.problem.loss.floor
+        loss, moved = self.problem.loss, self.problem.margins.push(self.state.scores, self.scores)
         # the interior point wants floors, and the smooth Newton method wants none
-        alike = lively and (np.isfinite(floor).all() or np.isneginf(floor).all())
-        wrong = _misjudged(r, moved, self._lively(moved) if alike else inf)
+        most = self._lively(moved) if lively and loss.is_alike else inf
+        wrong = _misjudged(loss, self.state.u, moved, most)
         wrong[self.near] = False
-        return np.flatnonzero(wrong)
+        return places(wrong, loss.is_loaded)
 
     def _lively(self, moved: Array) -> float:
         """Return how far a row has to move to be treated exactly: no more than some, if dear."""
@@ -455,7 +452,7 @@ class _Mixed:
 
         def value(t: float) -> float:
             nonlocal last
-            scores = state.scores + (self.scores if t == 1.0 else t * self.scores)
+            scores = along(state.scores, self.scores, t, problem.design.is_loaded)
             last = t, scores, problem.margins.margin(scores)
             return problem.primal(state.coef + t * self.change, last[2])
 
@@ -482,15 +479,16 @@ def _is_plain(problem: Problem) -> bool:
     return isinstance(problem.margins, SignedMargin) and type(problem.loss) is TruncatedLogistic
 
 
-def _misjudged(distance: Array, moved: Array, most: float) -> Array:
-    """Mark rows that cross the kink, or move by more than ``most`` above it."""
-    if are_many(moved, distance):
+def _misjudged(loss: TruncatedLogistic, u: Array, moved: Array, most: float) -> Array:
+    """Mark rows whose margins u cross the kink, or move by more than ``most`` above it."""
+    if are_many(u, loss.floor, moved, is_loaded=loss.is_loaded):
         # compiles, so only when needed
         from grayzone.numerics.jit_losses import misjudged
 
-        wrong = np.empty(moved.size, dtype=bool)
-        looped(misjudged, distance, moved, most, _ROUNDING, wrong, n_rows=moved.size)
+        wrong = np.empty(u.size, dtype=bool)
+        looped(misjudged, u, loss.floor, moved, most, _ROUNDING, wrong, n_rows=u.size)
         return wrong
+    distance = u - loss.floor
     there = distance + moved
     crosses = ((distance > 0) != (there > 0)) & (np.abs(there) > _ROUNDING)
     return crosses | ((distance > 0) & (np.abs(moved) > most))
@@ -525,17 +523,30 @@ def _first_band(problem: Problem, u: Array) -> float:
     return _quantile(distance, share)
 
 
-def _split(problem: Problem, distance: Array, memory: _Memory) -> tuple[Array, Array]:
+def _split(problem: Problem, u: Array, memory: _Memory) -> tuple[Array, Array]:
     """Near and far rows; rows without a kink are far, pinned ones near."""
+    loss = problem.loss
     if memory.delta == inf:
-        bounded = np.isfinite(problem.loss.floor)
+        bounded = np.isfinite(loss.floor)
         return np.flatnonzero(bounded), np.flatnonzero(~bounded)
-    near = np.abs(distance) <= memory.delta
-    far = distance > memory.delta
+    near, far = _sides(loss, u, memory.delta)
     for rows in (memory.pinned, memory.left):
         if rows is not None:
             near[rows], far[rows] = True, False
-    return np.flatnonzero(near), np.flatnonzero(far)
+    return places(near, loss.is_loaded), places(far, loss.is_loaded)
+
+
+def _sides(loss: TruncatedLogistic, u: Array, delta: float) -> tuple[Array, Array]:
+    """Mark rows whose margins u are up to delta away from the kink, and those further above it."""
+    if are_many(u, loss.floor, is_loaded=loss.is_loaded):
+        # compiles, so only when needed
+        from grayzone.numerics.jit_losses import sides_of_kink
+
+        near, far = np.empty((2, u.size), dtype=bool)
+        looped(sides_of_kink, u, loss.floor, delta, near, far, n_rows=u.size)
+        return near, far
+    distance = u - loss.floor
+    return np.abs(distance) <= delta, distance > delta
 
 
 def _inner_tol(memory: _Memory, tol: float, promised: float, exact: bool) -> float:

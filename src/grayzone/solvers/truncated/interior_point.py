@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grayzone.numerics.columns import along
 from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.linalg import descend
 from grayzone.numerics.losses import SmoothedLogistic, TruncatedLogistic, sigmoid
@@ -100,10 +101,6 @@ class _Iterate:
     slacks: Array
     multipliers: Array
 
-    def products(self) -> Array:
-        """Return alpha p and beta q, whose sum is the complementarity."""
-        return self.slacks * self.multipliers
-
     def inner(self, problem: Problem, n_iter: int, converged: bool) -> Inner:
         alpha = self.multipliers[0, :] / problem.weight
         return Inner(self.change, self.scores, alpha, n_iter, converged)
@@ -116,6 +113,7 @@ class _Direction(NamedTuple):
     slacks: Array
     multipliers: Array
     length: float  # the longest step that keeps slacks and multipliers non-negative, 1 at most
+    furthest: float  # that xi goes
 
 
 class _Newton:
@@ -143,6 +141,9 @@ class _Newton:
         self.r_xi = xp.where(at.xi >= 0, share, small) - xp.sum(at.multipliers, axis=0)
         self.r_slacks = at.xi - xp.stack([at.u, self.problem.loss.floor]) - at.slacks
         self.left = float(self.r_xi @ (self.r_xi / self.S))
+        # the sum of alpha p and beta q, and how far off slopes are from the multipliers' sums
+        self.products = float(xp.sum(at.slacks * at.multipliers))
+        self.mismatch = float(xp.max(xp.abs(self.r_xi) / weight))
         return A * (bend + B) / self.S
 
     def residual(self) -> float:
@@ -171,7 +172,12 @@ class _Newton:
         worst = max(
             float(xp.max(-slacks / at.slacks)), float(xp.max(-multipliers / at.multipliers)), 1.0
         )
-        return _Direction(change, scores, xi, slacks, multipliers, 1.0 / worst)
+        furthest = float(xp.max(xp.abs(xi)))
+        return _Direction(change, scores, xi, slacks, multipliers, 1.0 / worst, furthest)
+
+    def aims(self, goal: Array, d: _Direction) -> Array:
+        """Return goals (2, n) for all products, which a step along d would miss by its square."""
+        return goal - d.slacks * d.multipliers
 
     def complementarity(self, d: _Direction, t: float) -> float:
         """Return what alpha p and beta q add up to after a step t along d."""
@@ -181,6 +187,16 @@ class _Newton:
         """Return goals that pull outliers of these products back into [goal / 10, 10 goal]."""
         there, xp = self._products(d, t), array_namespace(goal)
         return goals + xp.maximum(_between(there, 0.1 * goal, 10.0 * goal) - there, -10.0 * goal)
+
+    def advance(self, d: _Direction, t: float) -> None:
+        """Take a step t along d."""
+        at = self.at
+        at.change = at.change + t * d.change
+        at.scores = at.scores + t * d.scores
+        at.u = self.problem.margins.margin(at.scores)
+        at.xi = at.xi + t * d.xi
+        at.slacks = at.slacks + t * d.slacks
+        at.multipliers = at.multipliers + t * d.multipliers
 
     def _products(self, d: _Direction, t: float) -> Array:
         at = self.at
@@ -192,21 +208,21 @@ class _LoopedNewton(_Newton):
 
     def _linearise(self) -> Array:
         # compiles, so only when needed
-        from grayzone.numerics import jit_interior
-        from grayzone.numerics.team import share
+        from grayzone.numerics import jit_interior, team
 
         at, problem, n = self.at, self.problem, self.at.u.size
         assert isinstance(problem.design, DenseDesign)
         assert isinstance(problem.margins, SignedMargin)
-        self._loops, self._share = jit_interior, share
+        self._loops, self._team = jit_interior, team
         self._rows = problem.design.X, -problem.margins.y
         self._parts = edges(n, threads=problem.design.X.size / _WORTH_A_THREAD, kind=LOOPS)
         # what is done once to each row, and not to each of its features
         self._long = edges(n, threads=_NUMBERS * n / _WORTH_A_THREAD, kind=LOOPS)
         self._known, omega = np.empty((10, n)), np.empty(n)
         of_rows = at.xi, at.u, problem.loss.floor, problem.weight, at.slacks, at.multipliers
-        given = *of_rows, self._known, omega
-        self.left = sum(share(jit_interior.linearise, given, (), self._parts))
+        given, found = (*of_rows, self._known, omega), team.sums(len(self._parts) - 1, 3)
+        team.share(jit_interior.linearise, given, (found,), self._parts)
+        (self.left, self.products), self.mismatch = found[:, :2].sum(axis=0), found[:, 2].max()
         self.r_xi = self._known[7]
         return omega
 
@@ -214,23 +230,38 @@ class _LoopedNewton(_Newton):
         d, p = self.problem.design.n_features, self.problem.design.n_coef
         n, parts = self.at.u.size, self._parts
         work, out = np.empty((3, n)), np.empty((6, n))
-        pulled, z = np.zeros((len(parts) - 1, d + 1)), np.zeros(d + 1)
+        pulled, z = self._team.sums(len(parts) - 1, d + 1), np.zeros(d + 1)
         given = *self._rows, self._known
-        self._share(self._loops.pull, (*given, goals, work), (pulled,), parts)
+        self._team.share(self._loops.pull, (*given, goals, work), (pulled,), parts)
         z[:p] = -self.solve(self.r_z.ravel() + pulled.sum(axis=0)[:p])
-        worst = self._share(self._loops.push, (*given, work, z, out), (), parts)
-        change = z[:p].reshape(self.at.change.shape)
-        return _Direction(change, out[0, :, None], out[1], out[2:4], out[4:], 1.0 / max(worst))
+        found = self._team.sums(len(parts) - 1, 2)
+        self._team.share(self._loops.push, (*given, work, z, out), (found,), parts)
+        (worst, furthest), change = found.max(axis=0).tolist(), z[:p].reshape(self.r_z.shape)
+        of_rows = out[0, :, None], out[1], out[2:4], out[4:]
+        return _Direction(change, *of_rows, 1.0 / worst, furthest)
+
+    def aims(self, goal: Array, d: _Direction) -> Array:
+        goals = np.empty_like(d.slacks)
+        given = goal, d.slacks, d.multipliers, goals
+        self._team.share(self._loops.aim, given, (), self._long)
+        return goals
 
     def complementarity(self, d: _Direction, t: float) -> float:
         given = self._known, d.slacks, d.multipliers, t
-        return sum(self._share(self._loops.complementarity, given, (), self._long))
+        return sum(self._team.share(self._loops.complementarity, given, (), self._long))
 
     def pulled_back(self, goals: Array, goal: Array, d: _Direction, t: float) -> Array:
         out = np.empty_like(goals)
         given = self._known, d.slacks, d.multipliers, t, goal, goals, out
-        self._share(self._loops.pull_back, given, (), self._long)
+        self._team.share(self._loops.pull_back, given, (), self._long)
         return out
+
+    def advance(self, d: _Direction, t: float) -> None:
+        at = self.at
+        at.change = at.change + t * d.change
+        given = d.scores, d.xi, d.slacks, d.multipliers, t, self._rows[1]
+        known = at.scores, at.u, at.xi, at.slacks, at.multipliers
+        self._team.share(self._loops.advance, (*given, *known), (), self._parts)
 
 
 def _is_looped(problem: Problem) -> bool:
@@ -251,7 +282,7 @@ def _corrected(newton: _Newton, target: Array, mu: float, least: float) -> _Dire
     predictor = newton.direction(xp.zeros_like(newton.at.slacks))
     reached = newton.complementarity(predictor, predictor.length) / float(2.0 * xp.sum(target))
     goal = max(mu * (max(reached, 0.0) / mu) ** 3, min(mu, least)) * target
-    goals = goal - predictor.slacks * predictor.multipliers
+    goals = newton.aims(goal, predictor)
     best = newton.direction(goals)
     for _ in range(_MAX_CORRECTORS):
         if best.length >= 0.9:
@@ -367,16 +398,14 @@ def interior_point(
     total = float(2.0 * xp.sum(target))
     if start is None:
         start = xp.zeros_like(model.gradient)
-    else:
-        scores = scores + problem.design.scores(start)
+    scores = scores + problem.design.scores(start)  # which steps change
     at = _start(problem, start, scores, tau, guess)
     systems = Systems(problem, model.hessian)
     newton_at = _LoopedNewton if _is_looped(problem) else _Newton
     best, least, since, short = float("inf"), float("inf"), 0, 0
     for n_iter in range(1, max_iter + 1):
-        comp = float(xp.sum(at.products()))
         newton = newton_at(systems, model, at)
-        residual = newton.residual()
+        comp, residual = newton.products, newton.residual()
         left = comp + residual
         if progress is not None:
             progress(left)
@@ -395,18 +424,9 @@ def interior_point(
             best = least = float("inf")
             at = _start(problem, at.change, at.scores, tau, None)
         else:
-            _advance(at, direction, newton)
+            length = _credible(newton, direction, min(1.0, _BACK_OFF * direction.length))
+            newton.advance(direction, _straight(newton, direction, length))
     return at.inner(problem, n_iter, False)
-
-
-def _advance(at: _Iterate, d: _Direction, newton: _Newton) -> None:
-    t = _straight(newton, d, _credible(newton, d, min(1.0, _BACK_OFF * d.length)))
-    at.change = at.change + t * d.change
-    at.scores = at.scores + t * d.scores
-    at.u = newton.problem.margins.margin(at.scores)
-    at.xi = at.xi + t * d.xi
-    at.slacks = at.slacks + t * d.slacks
-    at.multipliers = at.multipliers + t * d.multipliers
 
 
 def _credible(newton: _Newton, d: _Direction, t: float) -> float:
@@ -416,10 +436,10 @@ def _credible(newton: _Newton, d: _Direction, t: float) -> float:
     """
     at, weight = newton.at, newton.problem.weight
     xp = array_namespace(at.u)
-    now = float(xp.max(xp.abs(newton.r_xi) / weight))
+    now = newton.mismatch
     allowed = max(0.2, 1.5 * now)
     # a tangent is off by no more than its share of the largest curvature
-    furthest = t * float(xp.max(xp.abs(d.xi)))
+    furthest = t * d.furthest
     if now + 0.5 * _MOST_BENT * furthest * furthest <= allowed:  # its power would raise, not be inf
         return t
 
@@ -471,7 +491,7 @@ def smooth_newton(
         step, curved = xp.reshape(z, change.shape), model.hessian @ z
         promised, rise, bent = -float(gradient @ z), float(force @ z), float(curved @ z)
         moved = problem.design.scores(step)
-        t, there = 1.0, scores + moved
+        t, there = 1.0, along(scores, moved, is_loaded=problem.design.is_loaded)
         before, (slope, bend) = (slope, bend), loss.slopes(margins.margin(there))
         uphill = float((w * slope) @ margins.push(there, moved)) + rise + bent
         # where nothing is curved, little is promised by a step that goes anywhere
@@ -485,12 +505,12 @@ def smooth_newton(
             lost = None
         else:
             here = _lost(problem, scores) if lost is None else lost
-            along = partial(_along, problem, scores, moved, rise, bent)
-            t, reached = descend(along, -promised, here)
+            value = partial(_value, problem, scores, moved, rise, bent)
+            t, reached = descend(value, -promised, here)
             if t == 0.0:
                 return Inner(change, scores, before[0], n_iter, False)
             if t < 1.0:
-                there = scores + t * moved
+                there = along(scores, moved, t, problem.design.is_loaded)
                 slope, bend = loss.slopes(margins.margin(there))
                 if here - reached <= _CRAWL * tol:
                     return Inner(change + t * step, there, slope, n_iter, False)
@@ -506,8 +526,9 @@ def _lost(problem: Problem, scores: Array) -> float:
     return float(problem.weight @ loss.value(u)) if total is None else total
 
 
-def _along(
+def _value(
     problem: Problem, scores: Array, moved: Array, rise: float, bent: float, t: float
 ) -> float:
     """Losses after a step t, and what the model gains or loses by it."""
-    return _lost(problem, scores + t * moved) + t * (rise + 0.5 * t * bent)
+    there = along(scores, moved, t, problem.design.is_loaded)
+    return _lost(problem, there) + t * (rise + 0.5 * t * bent)

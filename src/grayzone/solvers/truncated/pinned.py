@@ -47,7 +47,7 @@ def pinned_sign(problem: Problem, u: Array, spread: float) -> float:
     loss, margins = problem.loss, problem.margins
     if not (isinstance(margins, SignedMargin) and problem.design.fit_intercept):
         return 0.0
-    highest = float(loss.floor.max())
+    highest = loss.ends[1]
     if highest == -inf:  # there is no hinge
         return 0.0
     log_odds = float(problem.prior_coef()[0, -1])

@@ -10,6 +10,7 @@ from array_api_compat import device
 
 from grayzone.numerics.backend import moved
 from grayzone.numerics.centred_design import CentredDesign, CentreMap, are_dear
+from grayzone.numerics.columns import by_code
 from grayzone.numerics.designs import Design
 from grayzone.numerics.kernel_design import KernelDesign
 from grayzone.numerics.kernels import Kernel
@@ -141,7 +142,7 @@ class TruncatedSpec:
         Problem
             The problem.
         """
-        design = self._design(rows)
+        design = self.design(rows)
         loss = TruncatedLogistic(self.floors_of(rows), design.is_loaded)
         margins = self._margins(rows, design.is_loaded)
         return Problem(design, margins, loss, rows.weight, self.penalty)
@@ -216,9 +217,21 @@ class TruncatedSpec:
         array of shape (n,)
             The values.
         """
-        return array_namespace(rows.codes).take(moved(of_classes, rows.weight), rows.codes)
+        return by_code(moved(of_classes, rows.weight), rows.codes)
 
-    def _design(self, rows: Rows) -> Design:
+    def design(self, rows: Rows) -> Design:
+        """Return what scores of these rows are linear in.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows with their codes and weights.
+
+        Returns
+        -------
+        Design
+            The design.
+        """
         if self.features is not None:
             few = self._asks_for_few(rows)
             name = "features of few" if few else "features"
@@ -269,7 +282,8 @@ class TruncatedSpec:
     def _made_margins(self, rows: Rows, is_loaded: bool) -> Margins:
         xp = array_namespace(rows.codes)
         if self.n_classes == 2:
-            return SignedMargin(2.0 * xp.astype(rows.codes, xp.float64) - 1.0, is_loaded)
+            signs = moved(np.array([-1.0, 1.0]), rows.weight)
+            return SignedMargin(by_code(signs, rows.codes, is_loaded), is_loaded)
         known = xp.arange(self.n_classes, device=device(rows.codes))
         return self.kind(rows.codes[:, None] == known[None, :])
 

@@ -84,7 +84,7 @@ def coarse_start(problem: Problem, seed: int) -> Array | None:
     if coef is None:
         coef = part.prior_coef()
     # few rows of a class explain little, and are all there are of it
-    known = min(rows.size for rows in part.margins.members()) / _least_rows(problem)
+    known = part.margins.counts().min() / _least_rows(problem)
     return _with_rounded_kinks(part, coef, _ENOUGH * coef.size * min(1.0, known) ** 2)
 
 
@@ -102,18 +102,14 @@ def _stratified(problem: Problem, seed: int) -> Problem | None:
     nearly all there are, they weigh as much as every k-th of them would. Where that holds for all
     classes, the part would be the whole: None, too, if it had more than half of the rows.
     """
-    n, members = problem.weight.size, problem.margins.members()
-    counts = np.array([rows.size for rows in members])
+    n, counts = problem.weight.size, problem.margins.counts()
     every = _LARGE_PART if n >= _PLENTY * _LARGE_PART else _PART
     enough = _least_rows(problem)
     if n // every < enough or counts.min() < _RAREST:
         return None
     steps = np.clip(counts // enough, 1, every)
     first = int(np.random.default_rng(seed).integers(every))
-    chosen = np.zeros(n, dtype=bool)
-    for rows, step in zip(members, steps, strict=True):
-        chosen[rows[first % step :: step]] = True
-    rows = np.flatnonzero(chosen)
+    rows = problem.margins.picked(steps, first)
     if rows.size > _MOST * n:
         return None
     margins, loss = problem.margins.take(rows), problem.loss.take(rows)

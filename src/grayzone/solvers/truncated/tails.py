@@ -37,10 +37,10 @@ from scipy.special import expit
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import Floats, as_numpy
 from grayzone.numerics.namespace import array_namespace, is_numpy_array
-from grayzone.numerics.pieces import PIECE
+from grayzone.numerics.pieces import PIECE, are_many
 from grayzone.numerics.spread import spread
 from grayzone.numerics.tails import rows_beyond
-from grayzone.numerics.threads import split
+from grayzone.numerics.threads import LOOPS, edges, split
 from grayzone.solvers.truncated.spec import TruncatedSpec
 from grayzone.sources.labelled import Labelled, Rows
 from grayzone.sources.source import Sums
@@ -57,6 +57,7 @@ _CERTAIN = 20.0
 # Logarithms at which losses are known; what is further away is taken for the last.
 _APART = 0.05
 _NODES: Floats = _APART * np.arange(281.0)
+_FARTHEST = expm1(_NODES[-1]) / BEND
 # Share of ||f||^2 / C that a row of another class weighs.
 _DOUBT = 0.05
 # Mean x of all rows up to which none is beyond: those at the end are there but for rounding.
@@ -77,28 +78,41 @@ class _Beyond:
     scores: Array | None
 
     def __call__(self, rows: Rows) -> Sums:
-        scores = self.scores
-        problem = self.spec.problem(rows)
+        scores, design = self.scores, self.spec.design(rows)
         if scores is None:
-            scores = problem.design.scores(moved(self.coef, rows.weight))
-        n = rows.n_rows
-        work = partial(self._part, scores, rows)
-        parts = split(n, work, threads=n / PIECE if is_numpy_array(rows.weight) else 1)
-        masses, wrong = (sum(of_parts) for of_parts in zip(*parts, strict=True))
+            scores = design.scores(moved(self.coef, rows.weight))
+        masses, wrong = self._masses(scores, rows, design.is_loaded)
         sums: Sums = {"masses": masses, "wrong": wrong}
         if self.spec.kernel is not None:  # of rows that are held, in one piece
-            sums["square"] = problem.design.dot(self.coef, self.coef, scores)
+            sums["square"] = design.dot(self.coef, self.coef, scores)
         return sums
+
+    def _masses(self, scores: Array, rows: Rows, is_loaded: bool) -> tuple[Array, Array]:
+        """Return the sums (K, J) and (K,) of the rows."""
+        n, K = rows.n_rows, self.spec.n_classes
+        if K == 2 and are_many(scores[:, 0], rows.weight, is_loaded=is_loaded):
+            # compiles, so only when needed
+            from grayzone.numerics.jit_tails import beyond
+            from grayzone.numerics.team import share, sums
+
+            parts = edges(n, threads=n / PIECE, kind=LOOPS)
+            masses, wrong = sums(len(parts) - 1, K, _NODES.size), sums(len(parts) - 1, K)
+            given = scores, rows.codes, rows.weight, self.ends, BEND, _FARTHEST, _APART
+            share(beyond, given, (masses, wrong), parts)
+            return masses.sum(axis=0), wrong.sum(axis=0)
+        work = partial(self._part, scores, rows)
+        found = split(n, work, threads=n / PIECE if is_numpy_array(rows.weight) else 1)
+        masses, wrong = (sum(of_parts) for of_parts in zip(*found, strict=True))
+        return masses, wrong
 
     def _part(self, scores: Array, rows: Rows, start: int, stop: int) -> tuple[Array, Array]:
         """Return both sums (K, J) and (K,) of the rows start to stop."""
         xp, K = array_namespace(rows.weight), self.spec.n_classes
-        far = expm1(_NODES[-1]) / BEND
         weights, labels = rows.weight[start:stop], rows.codes[start:stop]
         masses, wrong = np.zeros((K, _NODES.size)), np.zeros(K)
         for k, (some, own) in enumerate(rows_beyond(scores[start:stop, :], self.ends)):
             weight, codes = xp.take(weights, some), xp.take(labels, some)
-            own = xp.log1p(BEND * xp.where(own < far, own, far))
+            own = xp.log1p(BEND * xp.where(own < _FARTHEST, own, _FARTHEST))
             masses[k] = as_numpy(spread(own, weight, _APART, _NODES.size))
             wrong[k] = float(xp.sum(xp.where(codes == k, 0.0, weight * own)))
         return masses, wrong

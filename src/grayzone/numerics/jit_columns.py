@@ -86,16 +86,12 @@ def pick(
     Of each sign, first minus, every so many are picked after the row that is the ``coming`` (2,)
     of these rows.
     """
-    down, up, at = coming[0], coming[1], place(first[0])
+    at = place(first[0])
     for k in range(start, stop):
-        picked = False
-        if signs[place(k)] > 0.0:
-            picked = up == 0
-            up = steps[1] - 1 if picked else up - 1
-        else:
-            picked = down == 0
-            down = steps[0] - 1 if picked else down - 1
-        if picked:
+        sign = place(signs[place(k)] > 0.0)
+        coming[sign] -= 1
+        if coming[sign] < 0:
+            coming[sign] = steps[sign] - 1
             out[at] = k
             at += place(1)
 

@@ -143,6 +143,7 @@ def push(
         for j in range(d):
             score += X[i, j] * change[j]
         out[0, i] = score + change[d]
+    worst, furthest = 1.0, 0.0
     for k in range(a, b):
         i = place(k)
         du = sign[i] * out[0, i]
@@ -150,17 +151,11 @@ def push(
         out[1, i], out[2, i], out[3, i] = up, up - du + known[8, i], up + known[9, i]
         out[4, i] = work[0, i] - known[4, i] * (up - du)
         out[5, i] = work[1, i] - known[5, i] * up
-    worst, furthest = 1.0, 0.0
-    for j in range(4):
-        for k in range(a, b):
-            i = place(k)
+        furthest = furthest if abs(up) <= furthest else abs(up)
+        for j in range(4):
             # no division where there is no need of one; what is not a number is the worst of all
             if not -out[j + 2, i] <= worst * known[j, i]:
                 worst = -out[j + 2, i] / known[j, i]
-    for k in range(a, b):
-        i = place(k)
-        size = abs(out[1, i])
-        furthest = furthest if size <= furthest else size
     found[0], found[1] = worst, furthest
 
 
@@ -197,8 +192,6 @@ def advance(
         scores[i, 0] += t * scores_change[i, 0]
         u[i] = sign[i] * scores[i, 0]
         xi[i] += t * xi_change[i]
-    for j in range(2):
-        for k in range(start, stop):
-            i = place(k)
+        for j in range(2):
             slacks[j, i] += t * slacks_change[j, i]
             multipliers[j, i] += t * multipliers_change[j, i]

@@ -35,18 +35,13 @@ def pull(X: Array, residual: Array, total: Array, start: int, stop: int) -> None
     The last of them are sums of the residuals.
     """
     d = X.shape[1]
-    whole = start + (stop - start) // 4 * 4
     for q in range(total.shape[0]):
         into = total[q]
-        for i in range(start, whole, 4):  # the total is read and written once for four rows
-            a, b, c, e = residual[i, q], residual[i + 1, q], residual[i + 2, q], residual[i + 3, q]
+        for i in range(start, stop):  # one after the other, as memory is read ahead of one place
+            r = residual[i, q]
             for j in range(d):
-                into[j] += a * X[i, j] + b * X[i + 1, j] + c * X[i + 2, j] + e * X[i + 3, j]
-            into[d] += (a + b) + (c + e)
-        for i in range(whole, stop):
-            for j in range(d):
-                into[j] += residual[i, q] * X[i, j]
-            into[d] += residual[i, q]
+                into[j] += r * X[i, j]
+            into[d] += r
 
 
 @loop()

@@ -99,3 +99,12 @@ def test_other_libraries_keep_their_own():
     assert isinstance(columns.by_code(one[:2], codes), type(one))
     assert columns.ends(one) == (float(ONE.min()), float(ONE.max()))
     np.testing.assert_array_equal(np.asarray(columns.places(codes == 1)), np.arange(1, N, 2))
+
+
+@pytest.mark.parametrize("shape", [(1, 7), (5, 0), (16, 3, 11), (3, 2000)])
+@pytest.mark.usefixtures("_how")
+def test_sums_of_parts(shape):
+    of_parts = RNG.normal(size=shape)
+    found = columns.sum_of_parts(of_parts)
+    np.testing.assert_allclose(found, of_parts.sum(axis=0), rtol=1e-13, atol=1e-15)
+    assert found.shape == shape[1:]

@@ -155,6 +155,19 @@ def products_at(rows: Array, one: Array, other: Array, factor: float) -> Array:
     return out
 
 
+def sum_of_parts(of_parts: Array) -> Array:
+    """Return the sum (...) of what parts of the rows come to, (k, ...) of NumPy's without gaps."""
+    k = of_parts.shape[0]
+    if of_parts.size < _READ:
+        return of_parts.sum(axis=0)
+    from grayzone.numerics import jit_columns
+
+    out = np.empty(of_parts.shape[1:])
+    given = of_parts.reshape(k, -1), out.reshape(-1)
+    looped(jit_columns.sum_of_parts, *given, n_rows=out.size, a_thread=_READ // k)
+    return out
+
+
 def _are_flat(*arrays: Array, is_loaded: bool) -> bool:
     """Whether arrays are NumPy's, in double precision, without gaps, of many numbers."""
     if not all(is_numpy_array(a) and a.flags.c_contiguous for a in arrays):

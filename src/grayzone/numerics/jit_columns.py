@@ -43,6 +43,16 @@ def products_at(
 
 
 @loop()
+def sum_of_parts(of_parts: Array, out: Array, start: int, stop: int) -> None:
+    """Set sums over the first axis of numbers (k, n)."""
+    for i in range(start, stop):
+        out[place(i)] = of_parts[0, place(i)]
+    for part in range(1, of_parts.shape[0]):
+        for i in range(start, stop):
+            out[place(i)] += of_parts[part, place(i)]
+
+
+@loop()
 def by_code(of_codes: Array, codes: Array, out: Array, start: int, stop: int) -> None:
     """Set the value of each row's code, which is a valid place among them."""
     for k in range(start, stop):

@@ -8,7 +8,6 @@ Nothing imports this module until many rows are fitted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,10 @@ from llvmlite import binding
 from numba import types
 from numba.extending import get_cython_function_address
 
+from grayzone.numerics.columns import sum_of_parts
 from grayzone.numerics.compiled import clear, loop, part
 from grayzone.numerics.team import share, sums
+from grayzone.numerics.threads import longest
 
 Array = Any
 
@@ -170,12 +171,12 @@ def weighted_gram(
     """
     d = X.shape[1]
     width = -(-(d + intercept) // _DOUBLES) * _DOUBLES
-    k, longest = len(edges) - 1, max(b - a for a, b in pairwise(edges))
-    block = np.empty((k, min(max(_LEAST_ROWS, _NUMBERS // width), max(1, longest)), width))
+    k = len(edges) - 1
+    block = np.empty((k, min(max(_LEAST_ROWS, _NUMBERS // width), max(1, longest(edges))), width))
     totals = np.empty((k, weights.shape[1], width, width))
     pulled = sums(k, residual.shape[1], d + 1)
     sizes = np.empty((k, _DOUBLES, 2), dtype=np.int32)  # a line of the cache for each thread
     sizes[:, 0, 0] = width
     given = X, _ALL if rows is None else rows, weights, residual, intercept
     share(_sum, given, (block, sizes, totals, pulled), edges)
-    return totals.sum(axis=0), pulled.sum(axis=0)
+    return sum_of_parts(totals), pulled.sum(axis=0)

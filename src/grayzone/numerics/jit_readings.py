@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from grayzone.numerics.columns import sum_of_parts
 from grayzone.numerics.compiled import clear, loop, part
 from grayzone.numerics.jit_exponential import exponential, log_of_one_and
 from grayzone.numerics.jit_gram import dsyrk
 from grayzone.numerics.team import share, sums
+from grayzone.numerics.threads import longest
 
 Array = Any
 
@@ -168,13 +170,13 @@ def second_order(
     hessian : ndarray of shape (p, p)
     gradient : ndarray of shape (p,)
     """
-    k, p, longest = len(edges) - 1, coef.shape[0], int(np.max(np.diff(edges)))
-    step = min(_ROWS, _VALUES // p + 1, max(1, longest))
+    k, p = len(edges) - 1, coef.shape[0]
+    step = min(_ROWS, _VALUES // p + 1, max(1, longest(edges)))
     block, work = np.empty((k, p, step)), np.empty((k, 3, step))
-    total, pulled = np.empty((k, p, p)), sums(k, p)
+    hessians, pulled = np.empty((k, p, p)), sums(k, p)
     given = columns, coef, y, weight, omega, residual
-    losses = share(_read, given, (block, work, total, pulled), edges)
-    return float(sum(losses)), total.sum(axis=0), pulled.sum(axis=0)
+    losses = share(_read, given, (block, work, hessians, pulled), edges)
+    return float(sum(losses)), sum_of_parts(hessians), pulled.sum(axis=0)
 
 
 @loop()
@@ -229,8 +231,8 @@ def losses_of_trials(
     edges : sequence of int
         Where parts of the rows begin and end, one for each thread.
     """
-    k, longest = len(edges) - 1, int(np.max(np.diff(edges)))
-    step = min(_ROWS, _VALUES // max(1, columns.shape[0]) + 1, max(1, longest))
+    k = len(edges) - 1
+    step = min(_ROWS, _VALUES // max(1, columns.shape[0]) + 1, max(1, longest(edges)))
     losses, work = sums(k, coefs.shape[0]), np.empty((k, 2, step))
     given = columns, coefs, own, steps, y, weight
     share(_try, given, (work, losses), edges)

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from grayzone.numerics.columns import sum_of_parts
 from grayzone.numerics.compiled import clear, loop, part
 from grayzone.numerics.jit_gaussian import exponentials
 from grayzone.numerics.jit_products import AS_IT_IS, NOTHING, ONCE, products, sgemm
 from grayzone.numerics.team import share
+from grayzone.numerics.threads import longest
 
 Array = Any
 
@@ -172,8 +174,8 @@ def kernel_sums(
     """
     n_factors = weights.shape[1] * (columns.shape[0] + intercept) + others.shape[1]
     m = right.shape[0]
-    k, width, longest = len(edges) - 1, min(m, _POINTS), int(np.max(np.diff(edges)))
-    step = min(_VALUES // width, max(1, longest))
+    k, width = len(edges) - 1, min(m, _POINTS)
+    step = min(_VALUES // width, max(1, longest(edges)))
     block = np.empty((k, n_factors, step), dtype=np.float32)
     tile, bits = np.empty((k, step * width), np.float32), np.empty((k, _AT_A_TIME), np.int32)
     single = np.empty((k, max(1, n_factors) * width), dtype=np.float32)
@@ -181,4 +183,4 @@ def kernel_sums(
     given = left, right, columns, weights, others, squares, intercept
     work = block, tile, single, bits, bits.view(np.float32)
     share(_sum, given, (*work, sums, square_sums), edges)
-    return sums.sum(axis=0), square_sums.sum(axis=0)
+    return sum_of_parts(sums), sum_of_parts(square_sums)

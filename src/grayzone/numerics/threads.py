@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache, partial
 from itertools import pairwise
 from math import sqrt
+from operator import sub
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -204,7 +205,7 @@ class Kind(NamedTuple):
 # cores more than four threads make the first slower, and the hand-over of the third takes 12
 # microseconds; the second is in between, the last is that of two lines of the cache.
 ELEMENTWISE, PRODUCTS, ONE_PRODUCT = Kind(4, 2.0), Kind(8, 4.0), Kind(2**20, 16.0)
-LOOPS = Kind(128, 64.0, 1.0)
+LOOPS = Kind(128, 64.0, 0.5)
 
 
 def edges(n_rows: int, *, threads: float, kind: Kind) -> list[int]:
@@ -219,6 +220,11 @@ def edges(n_rows: int, *, threads: float, kind: Kind) -> list[int]:
     worth = int(0.5 + sqrt(0.25 + kind.hand_overs * threads))
     workers = max(1, min(n_workers(), kind.most, worth, n_rows))
     return [n_rows * k // workers for k in range(workers + 1)]
+
+
+def longest(edges: Sequence[int]) -> int:
+    """Return the length of the longest range."""
+    return max(map(sub, edges[1:], edges))
 
 
 def split(

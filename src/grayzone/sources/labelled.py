@@ -27,7 +27,6 @@ from grayzone.numerics.checks import (
     check_values,
     check_weights,
 )
-from grayzone.numerics.columns import ends
 from grayzone.numerics.designs import Design, as_design
 from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.row_costs import action_losses, cost_matrices, costs_at
@@ -398,14 +397,14 @@ def _counted(rows: Rows, n_classes: int) -> tuple[Array, Array]:
     """Rows of each class that have a weight, and what they weigh."""
     codes, weight = rows.codes, rows.weight
     if is_numpy_array(codes):
-        least, greatest = ends(weight) if weight.size else (0.0, 0.0)
+        least = weight.min() if weight.size else 0.0
         heavy = codes if least > 0 else codes[weight > 0]
         if n_classes == 2:
             ones = np.count_nonzero(heavy)
             counts = np.array([heavy.size - ones, ones])
         else:
             counts = np.bincount(heavy, minlength=n_classes)
-        if least == 1.0 == greatest:
+        if least == 1.0 == weight.max():
             return counts, counts.astype(np.float64)
         return counts, np.bincount(codes, weight, minlength=n_classes)
     # summed where they are: bringing them here would take longer than a step of a fit

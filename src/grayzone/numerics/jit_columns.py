@@ -83,25 +83,22 @@ def rises(signs: Array, start: int, stop: int) -> float:
 
 @loop()
 def pick(
-    signs: Array,
-    steps: Array,
-    out: Array,
-    coming: Array,
-    first: Array,
-    start: int,
-    stop: int,
+    signs: Array, steps: Array, out: Array, coming: Array, first: Array, start: int, stop: int
 ) -> None:
     """Put numbers of some rows side by side, from the place ``first`` (1,) on.
 
     Of each sign, first minus, every so many are picked after the row that is the ``coming`` (2,)
     of these rows.
     """
-    at = place(first[0])
+    down, up, at = coming[0], coming[1], place(first[0])
     for k in range(start, stop):
-        sign = place(signs[place(k)] > 0.0)
-        coming[sign] -= 1
-        if coming[sign] < 0:
-            coming[sign] = steps[sign] - 1
+        if signs[place(k)] > 0.0:
+            picked = up == 0
+            up = (steps[1] if picked else up) - 1
+        else:
+            picked = down == 0
+            down = (steps[0] if picked else down) - 1
+        if picked:
             out[at] = k
             at += place(1)
 

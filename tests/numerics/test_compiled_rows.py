@@ -13,7 +13,7 @@ from grayzone.numerics.margins import SignedMargin
 from grayzone.solvers.policy.policy import BinaryPolicy
 from grayzone.solvers.policy.problem import log_loss, policy_values
 from grayzone.solvers.problem import Problem
-from grayzone.solvers.truncated import decomposed, parabolas
+from grayzone.solvers.truncated import band, parabolas
 from grayzone.solvers.truncated.parabolas import Parabolas
 
 EXTREMES = [0.0, -0.0, 1e-300, -1e-300, 1e-9, -1e-9, 30.0, -30.0, 800.0, -800.0, 1e300, -1e300]
@@ -212,11 +212,11 @@ def test_rows_that_a_step_misjudges(monkeypatch, most):
     u[210:220] = (floor - moved)[210:220] + 1e-11  # no more than rounding beyond it
     floor[300:310] = -np.inf
     loss = TruncatedLogistic(floor)
-    expected = decomposed._misjudged(loss, u, moved, most)
+    expected = band.misjudged(loss, u, moved, most)
     assert 0 < expected.sum() < N
     assert not expected[300:310].any() or most < np.inf
     monkeypatch.setattr(pieces, "MANY", 0)
-    np.testing.assert_array_equal(decomposed._misjudged(loss, u, moved, most), expected)
+    np.testing.assert_array_equal(band.misjudged(loss, u, moved, most), expected)
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.5])
@@ -224,10 +224,10 @@ def test_rows_near_the_kink_and_above_it(monkeypatch, delta):
     u, floor = numbers(4), np.where(np.arange(N) % 3, 0.0, -np.inf)
     u[200:210] = floor[200:210] = 1.0
     loss = TruncatedLogistic(floor)
-    expected = decomposed._sides(loss, u, delta)
+    expected = band._sides(loss, u, delta)
     assert all(0 < marks.sum() < N for marks in expected)
     monkeypatch.setattr(pieces, "MANY", 0)
-    for found, value in zip(decomposed._sides(loss, u, delta), expected, strict=True):
+    for found, value in zip(band._sides(loss, u, delta), expected, strict=True):
         np.testing.assert_array_equal(found, value)
 
 

@@ -16,6 +16,7 @@ from oracle import (
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
+from grayzone.numerics import jit_interior
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin, SoftmaxMargin
@@ -319,3 +320,24 @@ def test_compiled_steps_are_those_of_numpy(name, threads, monkeypatch):
             newton.advance(one, 0.3)
     for name, value in vars(plain.at).items():
         np.testing.assert_allclose(getattr(looped.at, name), value, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("row", [0, 7, 19])
+def test_what_is_no_number_is_the_worst_of_all_rows(row):
+    rng, n = np.random.default_rng(0), 20
+    xi, u, floor, weight, sign = rng.normal(size=(5, n))
+    slacks, multipliers, known = *rng.uniform(0.1, 1.0, size=(2, 2, n)), np.empty((10, n))
+    odd, found = xi.copy(), np.zeros(3)
+    odd[row] = np.nan
+    given = u, floor, np.abs(weight), slacks, multipliers, known, np.empty(n)
+    jit_interior.linearise(odd, *given, found, 0, n)
+    assert np.isnan(found[[0, 2]]).all()
+    jit_interior.linearise(xi, *given, found, 0, n)
+    assert np.isfinite(found).all()
+    X, change, step = rng.normal(size=(n, 2)), np.ones(3), np.zeros(2)
+    given = rng.normal(size=(3, n)), change, np.empty((6, n)), step, 0, n
+    jit_interior.push(X, sign, known, *given)
+    assert np.isfinite(step).all()
+    X[row] = np.nan
+    jit_interior.push(X, sign, known, *given)
+    assert np.isnan(step).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -122,15 +123,12 @@ def picked(signs: Array, steps: Array, first: int, is_loaded: bool = False) -> A
     array of int
         Numbers of the rows.
     """
-    n, first_of = signs.size, first % steps
     if not are_many(signs, is_loaded=is_loaded):
-        chosen, up = np.zeros(n, dtype=bool), signs > 0.0
-        for own, step, begin in zip((~up, up), steps, first_of, strict=True):
-            chosen[np.flatnonzero(own)[begin::step]] = True
-        return np.flatnonzero(chosen)
+        return picked_of((signs <= 0.0, signs > 0.0), steps, first)
     from grayzone.numerics import jit_columns
     from grayzone.numerics.team import share
 
+    n, first_of = signs.size, first % steps
     parts = edges(n, threads=n / _READ, kind=LOOPS)
     ups = share(jit_columns.rises, (signs,), (), parts)
     # of each part and sign, how many rows of it were there before, and how many of them were picked
@@ -141,6 +139,14 @@ def picked(signs: Array, steps: Array, first: int, is_loaded: bool = False) -> A
     out = np.empty(place[-1, 0], dtype=np.intp)
     share(jit_columns.pick, (signs, steps, out), (coming[:-1], place[:-1]), parts)
     return out
+
+
+def picked_of(classes: Iterable[Array], steps: Array, first: int) -> Array:
+    """Return every so many rows of each class, in order; classes are booleans (n,) of NumPy's."""
+    rows = (
+        np.flatnonzero(own)[first % step :: step] for own, step in zip(classes, steps, strict=True)
+    )
+    return np.sort(np.concatenate(list(rows)))
 
 
 def products_at(rows: Array, one: Array, other: Array, factor: float) -> Array:

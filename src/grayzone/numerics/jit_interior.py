@@ -58,7 +58,7 @@ def linearise(
         left += r * (r / S)
         products += alpha * p + beta * q
         off = abs(r) / weight[i]
-        worst = worst if off <= worst else off
+        worst = worst if off <= worst or worst != worst else off
     found[0], found[1], found[2] = left, products, worst
 
 
@@ -151,10 +151,10 @@ def push(
         out[1, i], out[2, i], out[3, i] = up, up - du + known[8, i], up + known[9, i]
         out[4, i] = work[0, i] - known[4, i] * (up - du)
         out[5, i] = work[1, i] - known[5, i] * up
-        furthest = furthest if abs(up) <= furthest else abs(up)
+        furthest = furthest if abs(up) <= furthest or furthest != furthest else abs(up)
         for j in range(4):
             # no division where there is no need of one; what is not a number is the worst of all
-            if not -out[j + 2, i] <= worst * known[j, i]:
+            if worst == worst and not -out[j + 2, i] <= worst * known[j, i]:
                 worst = -out[j + 2, i] / known[j, i]
     found[0], found[1] = worst, furthest
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from grayzone.numerics.columns import picked, product, rises
+from grayzone.numerics.columns import picked, picked_of, product, rises
 from grayzone.numerics.losses import TruncatedLogistic, xlogx
-from grayzone.numerics.namespace import array_namespace, is_numpy_array
+from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pieces import are_many, looped_with
 
 __all__ = [
@@ -137,12 +137,11 @@ class SignedMargin:
         """Hessian times ``change``: second_order without forming it."""
         return omega[:, None] * change
 
-    def balance(self, duals: Array, weight: Array, own: bool = False) -> Array:
+    def balance(self, duals: Array, weight: Array) -> Array:
         """Shrink duals of the heavier class so that the weighted duals sum to zero: y'a = 0.
 
         Where little is amiss only the first rows are shrunk: what that costs is of second order,
-        and the other rows keep duals that are exact slopes of their losses. ``own`` says that
-        nobody else needs the duals as they are given.
+        and the other rows keep duals that are exact slopes of their losses.
         """
         xp = array_namespace(duals)
         n, (down, up) = duals.shape[0], self._sides(duals, weight)
@@ -158,11 +157,8 @@ class SignedMargin:
             if first > 1e3 * excess:
                 stop, shrink = some, 1.0 - excess / first
                 break
-        signs = self.y[:stop]
-        factor = xp.where(signs == sign, shrink * xp.ones_like(signs), 1.0)
-        if own and is_numpy_array(duals):
-            duals[:stop] *= factor[:, None]
-            return duals
+        own = self.y[:stop]
+        factor = xp.where(own == sign, shrink * xp.ones_like(own), 1.0)
         return xp.concat([duals[:stop, :] * factor[:, None], duals[stop:, :]])
 
     def _sides(self, duals: Array, weight: Array) -> tuple[float, float]:
@@ -258,10 +254,7 @@ class SoftmaxMargin:
 
     def picked(self, steps: Array, first: int) -> Array:
         """Every so many rows of each class, of NumPy's, in order."""
-        chosen = np.zeros(self.own.shape[0], dtype=bool)
-        for own, step in zip(self.own.T, steps, strict=True):
-            chosen[np.flatnonzero(own)[first % step :: step]] = True
-        return np.flatnonzero(chosen)
+        return picked_of(self.own.T, steps, first)
 
     def mass(self, weight: Array) -> Array:
         """What the rows of each class weigh, of NumPy's."""
@@ -319,7 +312,7 @@ class SoftmaxMargin:
         along = xp.sum(j * change, axis=1)
         return (omega * along)[:, None] * j + a[:, None] * bent
 
-    def balance(self, duals: Array, weight: Array, own: bool = False) -> Array:
+    def balance(self, duals: Array, weight: Array) -> Array:
         """Shrink the duals so that each class's weighted sum is zero."""
         return self.scaled(duals, self.scaling(self.flow(duals, weight)))
 
@@ -455,7 +448,7 @@ class ReferenceMargin:
         """Hessian times ``change``: second_order without forming it."""
         return self._softmax.curve(self._all(scores), omega, a, self._all(change))[:, :-1]
 
-    def balance(self, duals: Array, weight: Array, own: bool = False) -> Array:
+    def balance(self, duals: Array, weight: Array) -> Array:
         """Shrink the duals so that each class's weighted sum is zero."""
         return self._softmax.balance(self._all_duals(duals), weight)[:, :-1]
 

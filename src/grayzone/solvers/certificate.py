@@ -168,8 +168,8 @@ def certify(
     margins, design = problem.margins, problem.design
     u = margins.margin(scores) if u is None else u
     pulled = margins.pull(scores, a)
-    own, rows = touched is None, None  # whether anything else is asked of them
-    duals = margins.balance(pulled, problem.weight, own) if design.fit_intercept else pulled
+    duals = margins.balance(pulled, problem.weight) if design.fit_intercept else pulled
+    rows = None
     if touched is not None:
         changed = xp.any(duals != pulled, axis=1)
         changed[touched] = True

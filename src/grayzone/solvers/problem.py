@@ -250,8 +250,7 @@ class Problem:
         array of shape (Q, p)
             The gradient.
         """
-        weighted = product(self.weight, a, is_loaded=self.design.is_loaded)
-        return self.design.gradient(self.margins.pull(scores, weighted))
+        return self.design.gradient(self.weighed(self.margins.pull(scores, a)))
 
     def weighed(self, values: Array) -> Array:
         """Return values of rows (n, Q) times the rows' weights.

@@ -382,7 +382,7 @@ def _codes(y: Array, classes: Array, like: Array, all_known: bool = False) -> Ar
     xp = array_namespace(like)
     if is_numpy_array(y):
         found = moved(_places(as_labels(y, "y"), classes, all_known), like)
-        return xp.astype(found, xp.int64, copy=False)
+        return xp.astype(found, xp.int64)  # a copy: labels given are the caller's to change
     known = moved(classes, y)
     if y.dtype == xp.bool:  # which libraries do not search for
         known, y = xp.astype(known, xp.uint8), xp.astype(y, xp.uint8)

@@ -33,9 +33,9 @@ from grayzone.numerics.linalg import add_to_diagonal, descend, factorise
 from grayzone.numerics.losses import SmoothedLogistic, TruncatedLogistic, sigmoid
 from grayzone.numerics.margins import SignedMargin
 from grayzone.numerics.namespace import array_namespace
-from grayzone.numerics.pieces import are_many, looped
 from grayzone.solvers.certificate import State
 from grayzone.solvers.problem import Problem
+from grayzone.solvers.truncated.band import first_band, misjudged, outlook, quantile, split
 from grayzone.solvers.truncated.interior_point import (
     Inner,
     Quadratic,
@@ -49,14 +49,9 @@ from grayzone.solvers.truncated.start import WIDTH, closer, first_coef, is_small
 
 Array = Any
 
-_NEAR_SHARE = 0.02  # rows in the first band after a start from a part
-_NEAR_ROWS = 30  # as many where rows are few, or twice the share
-_ROUNDING = 1e-10  # distance from the kink that no row is misjudged for
 _LIVELY = 0.5  # change of a margin from which a second-order model of the loss is too crude
 _FEW = 0.05  # misjudged rows, as a share of the near ones, that do not pay another solve
 _MANY_STEPS, _FEW_STEPS = 50, 4  # of Newton on near rows; few where many have led to no end
-_STEADY = 0.005  # mean change of margins up to which the last Hessian still serves
-_REACH = 0.2  # half-width of the next band, as a share of how far rows near the kink moved
 _CENTRAL = 0.25  # first complementarity of the interior point, in widths of the rounding
 _INNER = 1e-4  # accuracy of the inner solves, as a share of the decrease to come
 _SPARE = 0.5  # share of the gap asked for that a step may leave in rows it has not solved exactly
@@ -128,7 +123,7 @@ class Decomposed:
             coef = problem.prior_coef()
         scores = problem.design.scores(coef)
         u = problem.margins.margin(scores)
-        band = inf if blind else _first_band(problem, u)
+        band = inf if blind else first_band(problem.loss, u)
         # with rounded kinks, margins on the hinge spread no wider than these are
         flat = 0.0 if blind or start is not None else pinned_sign(problem, u, WIDTH)
         memory = _Memory(band, problem.primal(coef, u), flat=flat)
@@ -161,7 +156,7 @@ class Decomposed:
             pinned = near[hinge]
         decrease = memory.primal - primal
         idle = memory.idle + 1 if decrease <= 1e-13 * primal else 0
-        delta, steady = _outlook(problem, state.u, u, memory.delta, t)
+        delta, steady = outlook(problem.loss, state.u, u, memory.delta, t)
         worth = _WORTH_CERTIFYING if modelled is None else _WORTH_BY_MODEL
         worth = _NEARLY_ROUNDING if is_tiny(problem) else worth
         kept = steady and memory.hessian is None and not is_small(problem)
@@ -195,7 +190,8 @@ class _Mixed:
     def __init__(self, problem: Problem, state: State) -> None:
         memory: _Memory = state.memory
         self.problem, self.state, self.memory = problem, state, memory
-        self.near, far = _split(problem, state.u, memory)
+        joined = [rows for rows in (memory.pinned, memory.left) if rows is not None]
+        self.near, far = split(problem.loss, state.u, memory.delta, *joined)
         self.exact = not far.size
         self.parabolas: Parabolas | None = None  # of far rows at these margins, where worth it
         if memory.hessian is None and _is_plain(problem) and not is_small(problem):
@@ -396,7 +392,7 @@ class _Mixed:
         kinked = self.kinked()
         if kinked:
             moved = rows.margins.push(scores, self.scores[self.near])
-            self.width = max(self.width, _quantile(np.abs(moved), 0.9))
+            self.width = max(self.width, quantile(np.abs(moved), 0.9))
             rows = replace(rows, loss=SmoothedLogistic(rows.loss, self.width))
         # with kinks this is only where the interior point starts from
         limit = _FEW_STEPS if kinked or self.memory.rough else _MANY_STEPS
@@ -434,7 +430,7 @@ class _Mixed:
         loss, moved = self.problem.loss, self.problem.margins.push(self.state.scores, self.scores)
         # the interior point wants floors, and the smooth Newton method wants none
         most = self._lively(moved) if lively and loss.is_alike else inf
-        wrong = _misjudged(loss, self.state.u, moved, most)
+        wrong = misjudged(loss, self.state.u, moved, most)
         wrong[self.near] = False
         return places(wrong, loss.is_loaded)
 
@@ -443,7 +439,7 @@ class _Mixed:
         design = self.problem.design
         if not design.exact_is_dear or moved.size <= 2 * design.n_coef:
             return _LIVELY
-        return max(_LIVELY, _quantile(np.abs(moved), 1.0 - design.n_coef / moved.size))
+        return max(_LIVELY, quantile(np.abs(moved), 1.0 - design.n_coef / moved.size))
 
     def search(self) -> tuple[float, float, Array, Array]:
         """Step length along the change, the objective there, the scores and their margins."""
@@ -479,21 +475,6 @@ def _is_plain(problem: Problem) -> bool:
     return isinstance(problem.margins, SignedMargin) and type(problem.loss) is TruncatedLogistic
 
 
-def _misjudged(loss: TruncatedLogistic, u: Array, moved: Array, most: float) -> Array:
-    """Mark rows whose margins u cross the kink, or move by more than ``most`` above it."""
-    if are_many(u, loss.floor, moved, is_loaded=loss.is_loaded):
-        # compiles, so only when needed
-        from grayzone.numerics.jit_losses import misjudged
-
-        wrong = np.empty(u.size, dtype=bool)
-        looped(misjudged, u, loss.floor, moved, most, _ROUNDING, wrong, n_rows=u.size)
-        return wrong
-    distance = u - loss.floor
-    there = distance + moved
-    crosses = ((distance > 0) != (there > 0)) & (np.abs(there) > _ROUNDING)
-    return crosses | ((distance > 0) & (np.abs(moved) > most))
-
-
 def _constant(problem: Problem, state: State, tol: float) -> State | None:
     """Try the constant with all rows of a class on the hinge."""
     memory = replace(state.memory, flat=0.0)
@@ -513,42 +494,6 @@ def _constant(problem: Problem, state: State, tol: float) -> State | None:
     )
 
 
-def _first_band(problem: Problem, u: Array) -> float:
-    sample = slice(None, None, max(1, u.size // 20_000))
-    distance = np.abs(u[sample] - problem.loss.floor[sample])
-    distance = distance[np.isfinite(distance)]
-    if not distance.size:
-        return 0.0
-    share = max(_NEAR_SHARE, min(2.0 * _NEAR_SHARE, _NEAR_ROWS / u.size))
-    return _quantile(distance, share)
-
-
-def _split(problem: Problem, u: Array, memory: _Memory) -> tuple[Array, Array]:
-    """Near and far rows; rows without a kink are far, pinned ones near."""
-    loss = problem.loss
-    if memory.delta == inf:
-        bounded = np.isfinite(loss.floor)
-        return np.flatnonzero(bounded), np.flatnonzero(~bounded)
-    near, far = _sides(loss, u, memory.delta)
-    for rows in (memory.pinned, memory.left):
-        if rows is not None:
-            near[rows], far[rows] = True, False
-    return places(near, loss.is_loaded), places(far, loss.is_loaded)
-
-
-def _sides(loss: TruncatedLogistic, u: Array, delta: float) -> tuple[Array, Array]:
-    """Mark rows whose margins u are up to delta away from the kink, and those further above it."""
-    if are_many(u, loss.floor, is_loaded=loss.is_loaded):
-        # compiles, so only when needed
-        from grayzone.numerics.jit_losses import sides_of_kink
-
-        near, far = np.empty((2, u.size), dtype=bool)
-        looped(sides_of_kink, u, loss.floor, delta, near, far, n_rows=u.size)
-        return near, far
-    distance = u - loss.floor
-    return np.abs(distance) <= delta, distance > delta
-
-
 def _inner_tol(memory: _Memory, tol: float, promised: float, exact: bool) -> float:
     """Accuracy asked of the interior point: all there is where nothing else is approximate."""
     if exact:
@@ -557,35 +502,6 @@ def _inner_tol(memory: _Memory, tol: float, promised: float, exact: bool) -> flo
     finest = (1e-6 if memory.idle else 1e-4) * tol * memory.primal
     coming = max(0.0, min(promised, memory.decrease, memory.primal))
     return max(finest, _INNER * coming)
-
-
-def _outlook(
-    problem: Problem, before: Array, u: Array, delta: float, t: float
-) -> tuple[float, bool]:
-    """Band for the next step, and whether the Hessian will still serve there.
-
-    Rows in the neighbourhood of the kink move much less in the next step than in this one; those
-    that do not are let in when they cross.
-    """
-    if t == 0.0:
-        return (inf if delta > 1.0 else max(100.0 * delta, 1e-3)), False
-    sample = slice(None, None, max(1, u.size // 20_000))
-    moved = np.abs(u[sample] - before[sample])
-    steady = t == 1.0 and float(moved.mean()) <= _STEADY
-    distance = np.abs(u[sample] - problem.loss.floor[sample])
-    bounded = np.isfinite(distance)
-    if not bounded.any():
-        return 0.0, steady
-    close = distance <= _quantile(distance[bounded], 0.2)
-    reach = _quantile(moved[close], 0.99)
-    goal = max(_REACH * reach if t == 1.0 else 2.0 * reach, 1e-7)
-    return min(0.5 * delta, goal), steady
-
-
-def _quantile(values: Array, share: float) -> float:
-    """Quantile of some values without the care that NumPy takes between two of them."""
-    place = int(share * (values.size - 1))
-    return float(np.partition(values, place)[place])
 
 
 def read_off(rows: Problem, u: Array, a: Array) -> Array:

@@ -396,9 +396,10 @@ def interior_point(
     target = problem.weight * problem.loss.slope_at_floor
     xp = array_namespace(target)
     total = float(2.0 * xp.sum(target))
-    if start is None:
-        start = xp.zeros_like(model.gradient)
-    scores = scores + problem.design.scores(start)  # which steps change
+    if start is None:  # scores are a copy, which steps change
+        start, scores = xp.zeros_like(model.gradient), xp.asarray(scores, copy=True)
+    else:
+        scores = scores + problem.design.scores(start)
     at = _start(problem, start, scores, tau, guess)
     systems = Systems(problem, model.hessian)
     newton_at = _LoopedNewton if _is_looped(problem) else _Newton

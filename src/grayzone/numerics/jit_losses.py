@@ -124,16 +124,15 @@ def modelled(
         k = place(j)
         i = place(rows[k])
         there = -y[i] * (pull[k] + curvature[k] * change[i]) / weight[i]
-        above = u[i] > floor[i]
-        x = u[i] if above else floor[i]
+        x = max(u[i], floor[i])
         e = exponential(-abs(x))
         slope = (1.0 if x >= 0.0 else e) / (1.0 + e)
-        e = exponential(-abs(floor[i]))
-        least, most = (1.0 if floor[i] >= 0.0 else e) / (1.0 + e), share * slope
-        least = (most if most > least else least) if above else 0.0
-        most = 1.0 - share * (1.0 - slope) if above else slope
-        there = least if there < least else there
-        a[i] = most if there > most else there
+        least, most = 0.0, slope
+        if u[i] > floor[i]:
+            e = exponential(-abs(floor[i]))
+            least = max(share * slope, (1.0 if floor[i] >= 0.0 else e) / (1.0 + e))
+            most = 1.0 - share * (1.0 - slope)
+        a[i] = min(max(there, least), most)
 
 
 @part(error_model="numpy")

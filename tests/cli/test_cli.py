@@ -36,7 +36,7 @@ from grayzone.training import model as model_module
 FAST = ("--model", "logistic-regression")
 FILES = {"model.skops", "metrics.json", "report.html"}
 # what columns are taken for, and which models have been fitted
-PROGRESS = re.compile("fitted: |Columns to learn from|[┏┃┡│└+|]|and [0-9,]+ columns more")
+PROGRESS = re.compile("fitted: |changed: |Columns to learn from|[┏┃┡│└+|]|and [0-9,]+ columns more")
 NAMES = [*candidates.FAMILIES, "logistic-regression", "boosting"]
 
 
@@ -637,7 +637,11 @@ def test_cost_matrices_that_cannot_be_used(here, text, match):
         (["--costs", "10,1"], "not of the form NAME=COST"),
         (["--costs", ""], "not of the form NAME=COST"),
         (["--costs", "FN=1,FN=2"], "twice"),
-        (["--costs", "perhaps=2"], "'perhaps' is not known; expected FN, FP or 'no', 'yes'"),
+        (["--costs", "FNN=5,FP=1"], "'FNN' is not known; expected FN and FP, or .*mean 'FN'"),
+        (["--costs", "no=5,FP=1"], "'no', 'FP' are of two kinds; expected FN and FP, or labels"),
+        (["--costs", "FN=1e200"], "between 1e-30 and 1e.30; got 1e.200"),
+        (["--reject-cost", "1e200"], "between 1e-30 and 1e.30; got 1e.200"),
+        (["--costs", "perhaps=2"], "'perhaps' is not known; .* or labels: 'no', 'yes'"),
         (["--costs", "FN=2", "--cost-matrix", "table.csv"], "not both"),
         (["--cost-matrix", "none.csv"], "none.csv does not exist"),
         (["--reject-cost", "0"], "must be a positive number"),
@@ -736,10 +740,10 @@ BROKEN = {
     "no arrow": ("t.arrow", b"ARROW1\x00\x00garbage", "is no arrow file, or is damaged"),
     "same names": ("t.csv", b"a,a,y\n" + b"1,2,x\n" * 30, "two columns have the name 'a'"),
     "no name": ("t.csv", b"a,,y\n" + b"1,2,x\n" * 30, "column 2 has no name"),
-    "long row": ("t.csv", b"a,y\n" + b"1,x\n" * 30 + b"1,x,3\n", "no proper table"),
-    "long rows": ("t.csv", b"a,y\n" + b"1,x,3\n2,z,4\n" * 30, "no proper table"),
+    "long row": ("t.csv", b"a,y\n" + b"1,x\n" * 30 + b"1,x,3\n", "line 32 has 3 values"),
+    "long rows": ("t.csv", b"a,y\n" + b"1,x,3\n2,z,4\n" * 30, "line 2 has 3 values"),
     "long name": ("t.csv", b"a" * 200_000 + b",y\n" + b"1,x\n2,z\n" * 30, "no proper table"),
-    "open quote": ("t.csv", b"a,y\n" + b"1,x\n" * 30 + b'"1,x\n', "no proper table"),
+    "open quote": ("t.csv", b"a,y\n" + b"1,x\n" * 30 + b'"1,x\n', "mark is never closed"),
 }
 
 
@@ -791,7 +795,7 @@ def test_targets_that_cannot_be_learned(here, column, match):
     n = len(column) if isinstance(column, list) else 40
     table = pd.DataFrame({"a": np.arange(n), "y": column})
     fails("train", write(table), "--target", "y", match=match)
-    fails("train", write(table), "--target", "Y", match="no column 'Y'; it has 'a', 'y'")
+    fails("train", write(table), "--target", "Y", match="did you mean 'y'. It has 'a', 'y'")
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "1e308"])

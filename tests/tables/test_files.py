@@ -97,7 +97,7 @@ def test_old_workbooks_are_named(tmp_path):
     with pytest.raises(UserError, match=r"save it as .xlsx or CSV"):
         read_table(tmp_path / "t.xls")
     (tmp_path / "t.csv").write_bytes(RAW)
-    with pytest.raises(UserError, match="--sheet is for workbooks"):
+    with pytest.raises(UserError, match="sheet=… is for workbooks"):
         read_table(tmp_path / "t.csv", sheet="one")
 
 
@@ -139,7 +139,7 @@ def test_workbooks_have_numbers_dates_truths_and_gaps(tmp_path):
 def test_a_sheet_is_chosen_and_said(tmp_path):
     workbook(tmp_path / "t.xlsx", ROWS, more=("two",))
     opened = open_table(tmp_path / "t.xlsx")
-    assert any("'two'" in remark.text and "--sheet" in remark.text for remark in opened.remarks)
+    assert any("'two'" in remark.text and "sheet=…" in remark.text for remark in opened.remarks)
     assert open_table(tmp_path / "t.xlsx", sheet="two").table["z"].tolist() == [1]
     with pytest.raises(UserError, match="no sheet 'three'; it has 'one', 'two'"):
         open_table(tmp_path / "t.xlsx", sheet="three")

@@ -98,11 +98,11 @@ def test_decimal_commas_in_a_file_are_numbers_and_are_said(here):
     assert sure.columns == ("Alter",)
     assert unsure.columns == ("Einkommen (€)",)
     assert all("comma as the decimal sign" in remark.text for remark in opened.remarks)
-    assert "--decimal" in unsure.text
-    assert "--decimal" not in sure.text
+    assert "decimal=…" in unsure.text
+    assert "decimal=" not in sure.text
     forced = open_table(here / "t.csv", decimal=".")
     assert forced.table["Einkommen (€)"].tolist()[:2] == [1.0, 2.001]
-    with pytest.raises(UserError, match="--decimal must be"):
+    with pytest.raises(UserError, match="decimal=… must be"):
         open_table(here / "t.csv", decimal=";")
 
 

@@ -90,10 +90,10 @@ LATE = np.r_[np.zeros(300, dtype=int), np.tile([0, 1], 50)]
 @pytest.mark.parametrize(
     ("roles", "codes", "match"),
     [
-        ({"groups": np.zeros(400)}, CODES, "--group: all rows are of one group"),
-        ({"time": np.zeros(400)}, CODES, "--time: all rows are of one moment"),
-        ({"groups": CODES}, CODES, "--group: the 2 groups cannot be shared .*class 'no' has 0"),
-        ({"time": np.arange(400)}, LATE, "--time: among the rows before 200 class 'yes' has 0"),
+        ({"groups": np.zeros(400)}, CODES, "group=…: all rows are of one group"),
+        ({"time": np.zeros(400)}, CODES, "time=…: all rows are of one moment"),
+        ({"groups": CODES}, CODES, "group=…: the 2 groups cannot be shared .*class 'no' has 0"),
+        ({"time": np.arange(400)}, LATE, "time=…: among the rows before 200 class 'yes' has 0"),
         (
             {"time": np.arange(400), "groups": np.zeros(400)},
             CODES,

@@ -227,7 +227,7 @@ def test_a_group_of_too_few_rows_is_said_before_anything_is_fitted():
     table, codes, _ = rows(2_000)
     task = Task(table, codes, stakes, Schema.of(table), 0)
     with pytest.raises(
-        UserError, match=r"--limit-by region: where it is 'other', there are too few"
+        UserError, match=r"limit_by='region': where it is 'other', there are too few"
     ):
         parts_to_limit(request, task, table)
     some = table.assign(region=table["region"].replace("isle", "north"))
@@ -235,8 +235,8 @@ def test_a_group_of_too_few_rows_is_said_before_anything_is_fitted():
 
 
 def test_groups_take_a_limit():
-    with pytest.raises(UserError, match="--limit-by is for a limit"):
+    with pytest.raises(UserError, match="limit_by=… is for a limit"):
         Request(None, "y", limit_by="region").check()
-    with pytest.raises(UserError, match="--limit-by is for a limit"):
+    with pytest.raises(UserError, match="limit_by=… is for a limit"):
         Request(None, "y", min_precision=0.5, limit_by="region").check()
     Request(None, "y", min_recall=0.5, limit_by="region").check()

@@ -23,7 +23,7 @@ from rich.table import Table
 import grayzone
 from grayzone.cli import _demo, _explain, _export
 from grayzone.cli import _options as options
-from grayzone.tables.errors import UserError, shortened
+from grayzone.tables.errors import UserError, command_line, shortened
 from grayzone.tables.reading import check_writable, read_table, write_table
 from grayzone.training import job
 from grayzone.training.model import DecisionModel
@@ -49,7 +49,8 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # labels may be in any script
     try:
-        code = app(rest or ["--help"], standalone_mode=False) or 0
+        with command_line():
+            code = app(rest or ["--help"], standalone_mode=False) or 0
         # typer turns an interruption into this code
         return _complain(_STOPPED, code) if code == _INTERRUPTED else code
     except (KeyboardInterrupt, typer.Abort):

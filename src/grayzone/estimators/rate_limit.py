@@ -205,6 +205,12 @@ class RateLimitClassifier(DecidingWrapper):
         used = np.flatnonzero(check_weights(fit_params.get("sample_weight"), len(labels)) > 0)
         train, judged = self._split(labels, used, by_class="min_precision" not in limits)
         estimator = self._fitted_to(train, X, y, fit_params)
+        scored = hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")
+        if not (scored and hasattr(estimator, "classes_")):
+            raise TypeError(
+                f"{type(self).__name__} needs a classifier with predict_proba or "
+                f"decision_function; {type(estimator).__name__} is none."
+            )
         classes = as_numpy(estimator.classes_)
         self._positive = self._checked_positive(classes)
         self._expose_inner(estimator, classes, X)

@@ -63,7 +63,7 @@ def _inputs(graph: Graph, model: DecisionModel) -> tuple[Inputs, dict[str, Tenso
     if dates:
         raise NotConvertibleError(
             f"Columns {', '.join(map(repr, dates[:5]))} are dates, which a file of operators "
-            "cannot read. Leave them out of the training (--drop), turn them into numbers before "
+            "cannot read. Leave them out of the training, turn them into numbers before "
             "it, or decide in Python, with grayzone.load_model."
         )
     check_reserved(model.schema.names)

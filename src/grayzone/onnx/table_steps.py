@@ -23,7 +23,7 @@ def table_columns(
         if names:
             raise NotConvertibleError(
                 f"Columns {', '.join(map(repr, names[:5]))} are {kind}, which a file of operators "
-                "cannot read. Leave them out of the training (--drop), turn them into numbers or "
+                "cannot read. Leave them out of the training, turn them into numbers or "
                 "categories before it, or decide in Python, with grayzone.load_model."
             )
     graph, parts, table = rows.graph, [], dict(zip(rows.names, range(rows.width), strict=True))

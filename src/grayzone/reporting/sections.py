@@ -28,7 +28,7 @@ _MOST_COLUMNS = 200
 _MOST_EFFECTS = 12
 _BEYOND = " (breaks the limit by more than chance)"
 _MOST_IMPORTANT = 30
-_OPTION = r"(?<![\w-])--[a-z]"
+_OPTION = r"(?<![\w'-])(?:--[a-z]|[a-z_]+=['…])"
 
 
 def details(summary: Summary) -> Iterator[str]:

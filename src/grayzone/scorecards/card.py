@@ -263,8 +263,8 @@ def _linear(model: Any) -> tuple[list[Any], Linear]:
     if isinstance(model, DecisionEnsembleClassifier):
         if len(model.members_) > 1:
             raise NoScorecardError(
-                "An ensemble has no scorecard: train with --model logistic-regression, truncated "
-                "or tight-bound."
+                "An ensemble has no scorecard: train logistic-regression, truncated or tight-bound "
+                "alone."
             )
         steps, inner = _linear(next(iter(model.members_.values())))
         return steps, inner.stacked(model)

@@ -298,7 +298,7 @@ def _(step: TableColumns, effects: list[Effect]) -> list[Effect]:
     if step.dates_ or step.texts_:
         raise NoScorecardError(
             f"Columns {[*step.dates_, *step.texts_][:5]} are dates or free text, of which a "
-            "scorecard knows nothing: leave them out of the training (--drop)."
+            "scorecard knows nothing: leave them out of the training."
         )
     by_name = {effect.column: effect for effect in effects}
     codes = []

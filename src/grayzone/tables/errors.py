@@ -2,9 +2,45 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
-class UserError(Exception):
+_SHELL = ContextVar("shell", default=False)  # whether a command line asks
+_SHORT = {"ids": "id"}  # options that have another name on the command line
+_NEAR = 0.6  # likeness of names: one letter in three may differ
+
+
+class UserError(ValueError):
     """Input that cannot be used; the message says what was wrong, where, and what is expected."""
+
+
+@contextmanager
+def command_line() -> Iterator[None]:
+    """Name options as a command line does while this lasts."""
+    token = _SHELL.set(True)
+    try:
+        yield
+    finally:
+        _SHELL.reset(token)
+
+
+def option(name: str, value: str = "") -> str:
+    """Return how to ask for something: from Python or, within a command, on its line.
+
+    Examples
+    --------
+    >>> from grayzone.tables.errors import command_line, option
+    >>> option("time_limit")
+    'time_limit=…'
+    >>> with command_line():
+    ...     option("time_limit", "60")
+    '--time-limit 60'
+    """
+    if not _SHELL.get():
+        return f"{name}={value!r}" if value else f"{name}=…"
+    return f"--{_SHORT.get(name, name).replace('_', '-')}{' ' * bool(value)}{value}"
 
 
 def shortened(names: list[str], most: int = 5) -> str:
@@ -13,3 +49,24 @@ def shortened(names: list[str], most: int = 5) -> str:
     some = [str(name) for name in names[:most]]
     shown = ", ".join(repr(name if len(name) <= 60 else name[:57] + "…") for name in some)
     return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """Return the one of the known names that was probably meant, whatever its case."""
+    folded = {other.casefold(): other for other in reversed(known)}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=_NEAR)
+    return folded[near[0]] if near else None
+
+
+def not_among(unknown: Sequence[str], known: Sequence[str]) -> str:
+    """Say what a table does not have, what it has, and what was probably meant.
+
+    Examples
+    --------
+    >>> from grayzone.tables.errors import not_among
+    >>> not_among(["Bad"], ["age", "bad"])
+    "the table has no column 'Bad'; did you mean 'bad'? It has 'age', 'bad'."
+    """
+    near = nearest(unknown[0], known)
+    asked = f" did you mean {near!r}? It has" if near else " it has"
+    return f"the table has no column {shortened(list(unknown))};{asked} {shortened(list(known))}."

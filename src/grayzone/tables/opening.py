@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from grayzone.tables.errors import UserError, shortened
+from grayzone.tables.errors import UserError, option, shortened
 from grayzone.tables.numerals import (
     COMMA,
     DECIMALS,
@@ -22,6 +22,7 @@ from grayzone.tables.numerals import (
     with_numbers,
 )
 from grayzone.tables.reading import Content, Remark, check_names, is_text_file, read_content
+from grayzone.tables.schema import check_characters
 
 Table = Any  # a pandas DataFrame
 
@@ -67,7 +68,7 @@ def open_table(
         If it cannot be read.
     """
     if decimal is not None and decimal not in DECIMALS:
-        raise UserError(f"--decimal must be '.' or ','; got {decimal!r}.")
+        raise UserError(f"{option('decimal')} must be '.' or ','; got {decimal!r}.")
     if isinstance(source, Path):
         content = read_content(source, sheet=sheet, text=text)
     else:
@@ -98,7 +99,10 @@ def _held(table: Any) -> Content:
     check_names("The table", names)
     if not len(table):
         raise UserError("The table has column names and no rows.")
-    return Content(table.set_axis(names, axis=1).reset_index(drop=True))
+    table = table.set_axis(names, axis=1).reset_index(drop=True)
+    for name in names:
+        check_characters(name, table[name])
+    return Content(table)
 
 
 def _said(table: Table, numerals: dict[str, Numerals]) -> list[Remark]:
@@ -116,7 +120,9 @@ def _said(table: Table, numerals: dict[str, Numerals]) -> list[Remark]:
             f"{way.number(longest):.12g})."
         )
         if not sure:
-            text += " Every value could be read otherwise, too: --decimal chooses the sign."
+            text += (
+                f" Every value could be read otherwise, too: {option('decimal')} chooses the sign."
+            )
         lines.append(Remark(tuple(names), text))
     return lines
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from grayzone.tables.errors import UserError
+from grayzone.tables.errors import UserError, option
 
 try:
     import fcntl
@@ -73,18 +73,23 @@ def check_folder(target: Path, names: tuple[str, ...], overwrite: bool) -> None:
     """Refuse a target that cannot, or may not, be replaced."""
     for place in (target, *target.parents):
         if place.exists() and not place.is_dir():
-            raise UserError(f"--out {target}: {place} is a file; expected a folder.")
+            raise UserError(f"{_out(target)}: {place} is a file; expected a folder.")
     there = [name for name in names if (target / name).exists()]
     if there and not overwrite:
         raise UserError(
-            f"{target} holds {', '.join(there)} already; choose another --out, or --overwrite."
+            f"{target} holds {', '.join(there)} already; choose another {option('out')}, or "
+            f"{option('overwrite')}."
         )
     odd = [name for name in there if not (target / name).is_file()]
     if odd:
-        raise UserError(f"--out {target}: {odd[0]} is a folder there; expected a file.")
+        raise UserError(f"{_out(target)}: {odd[0]} is a folder there; expected a file.")
     obstacle = _obstacle(Path(os.path.realpath(target)))
     if obstacle:
-        raise UserError(f"--out {target}: {obstacle}; choose another folder.")
+        raise UserError(f"{_out(target)}: {obstacle}; choose another folder.")
+
+
+def _out(target: Path) -> str:
+    return option("out", str(target))
 
 
 def _obstacle(target: Path) -> str:

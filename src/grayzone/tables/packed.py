@@ -69,6 +69,8 @@ def _said(path: Path) -> Iterator[None]:
     """Say in one line that a file is damaged."""
     try:
         yield
+    except UserError:
+        raise
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise UserError(f"{path} cannot be read: {' '.join(str(error).split())[:300]}") from error
     except (RuntimeError, NotImplementedError) as error:  # a password, an unknown way to pack

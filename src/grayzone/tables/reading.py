@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from grayzone.tables.errors import UserError, shortened
+from grayzone.tables.errors import UserError, option, shortened
 from grayzone.tables.output import check_file, whole_file
 from grayzone.tables.packed import PACKINGS, packing, unpacked, unpacked_name
 from grayzone.tables.workbooks import SUFFIXES as WORKBOOKS
@@ -32,6 +32,7 @@ _WRITTEN_BINARY = (".parquet", ".pq")
 # how a cell begins that spreadsheets run, also in the wide letters of East Asian keyboards
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+HALF = re.compile("[\ud800-\udfff]")  # of a character: a lone surrogate, which UTF-8 has not
 _READABLE = f"CSV, TSV (also {', '.join(PACKINGS)}), Parquet, Arrow, Feather or .xlsx"
 
 
@@ -84,7 +85,9 @@ def read_content(
         raise UserError(f"{path} does not exist.")
     suffix = Path(unpacked_name(path)).suffix.lower()
     if sheet is not None and suffix not in WORKBOOKS:
-        raise UserError(f"--sheet is for workbooks ({', '.join(WORKBOOKS)}); {path} is none.")
+        raise UserError(
+            f"{option('sheet')} is for workbooks ({', '.join(WORKBOOKS)}); {path} is none."
+        )
     if suffix in TEXT_SUFFIXES:
         content = _read_text(path, TEXT_SUFFIXES[suffix], corner, text)
     elif packing(path) and suffix in (*BINARY_SUFFIXES, *WORKBOOKS):
@@ -212,7 +215,7 @@ def _read_workbook(path: Path, sheet: str | None) -> Content:
             Remark(
                 (),
                 f"Sheet {shortened([read.name])} was read; there is {shortened(read.others)}"
-                " too (--sheet chooses).",
+                f" too ({option('sheet')} chooses).",
             )
         )
     if read.errors:
@@ -241,6 +244,8 @@ def _read_binary(path: Path, suffix: str) -> Table:
         unnamed = [name for name in arrow.column_names if name.startswith("__index_level_")]
         # as in a text file: a named index of pandas is a column, one without a name is none
         return arrow.drop_columns(unnamed).to_pandas(ignore_metadata=True)
+    except UserError:
+        raise
     except (pa.ArrowException, ValueError, OSError) as error:
         raise UserError(f"{path} is no {suffix[1:]} file, or is damaged: {_line(error)}") from error
 
@@ -279,9 +284,29 @@ def _read_text(
                 index_col=False,
                 dtype={name: str for name in as_written if name in names},
             )
+    except UserError:
+        raise
     except (csv.Error, pd.errors.ParserWarning, ValueError) as error:
-        raise UserError(f"{path} is no proper table: {_line(error)}") from error
+        fault = _fault(text, delimiter) or _line(error)
+        raise UserError(f"{path} is no proper table: {fault}") from error
     return Content(table, semicolons=delimiter == ";")
+
+
+def _fault(text: str, delimiter: str) -> str:
+    """Say which line a parser stumbled over; "" where that is not known."""
+    lines = csv.reader(io.StringIO(text), delimiter=delimiter)
+    try:
+        n_columns = len(next(lines))
+        for line in lines:
+            if len(line) > n_columns:
+                return (
+                    f"line {lines.line_num:,} has {len(line):,} values, and the first line names "
+                    f"{n_columns:,} columns. Is a {delimiter!r} within a value, without quotation "
+                    "marks?"
+                )
+    except csv.Error as error:
+        return f"line {lines.line_num:,}: {_line(error)}"
+    return "a quotation mark is never closed" if text.count('"') % 2 else ""
 
 
 def _decoded(raw: bytes) -> str:
@@ -309,6 +334,8 @@ def check_names(path: Path | str, names: list[str]) -> None:
     blank = [str(k + 1) for k, name in enumerate(names) if not name.strip()]
     if blank:
         raise UserError(f"{path}: column {', '.join(blank[:5])} has no name.")
+    if halved := [name for name in names if HALF.search(name)]:
+        raise UserError(f"{path}: names of columns have lone surrogates: {shortened(halved)}.")
     seen: dict[str, int] = {}
     for k, name in enumerate(names):
         if name in seen:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from grayzone.tables.errors import UserError, shortened
+from grayzone.tables.errors import UserError, nearest, shortened
 from grayzone.tables.numerals import PLAIN, Numerals, converted, is_text
-from grayzone.tables.reading import as_text
+from grayzone.tables.reading import HALF, as_text
 
 Table = Any  # a pandas DataFrame
 
@@ -106,7 +105,7 @@ class Schema:
         """
         both = (*self.columns, *self.beside)
         written = [c for c in both if c.numerals != PLAIN and c.name in table.columns]
-        return table.assign(**{c.name: _converted(c, table[c.name]) for c in written})
+        return table.assign(**{c.name: read_column(c, table[c.name]) for c in written})
 
     def apply(self, table: Table) -> Table:
         """Take these columns from a table, each as the kind it has.
@@ -116,21 +115,32 @@ class Schema:
         UserError
             If one is missing, or holds values of another kind.
         """
-        missing = [name for name in self.names if name not in table.columns]
-        if missing:
-            raise UserError(
-                f"The table lacks {len(missing)} of {len(self.names)} columns that the model needs:"
-                f" {shortened(missing)}.{_hint(missing, list(map(str, table.columns)))}"
-            )
+        self.check(table)
         return pd.DataFrame(
-            {column.name: _converted(column, table[column.name]) for column in self.columns},
+            {column.name: read_column(column, table[column.name]) for column in self.columns},
             index=table.index,
         )
 
+    def check(self, table: Table) -> None:
+        """Refuse a table that lacks some of the columns.
+
+        Raises
+        ------
+        UserError
+            If it does.
+        """
+        missing = [name for name in self.names if name not in table.columns]
+        if missing:
+            further = [str(name) for name in table.columns if name not in self.names]
+            raise UserError(
+                f"The table lacks {len(missing)} of {len(self.names)} columns that the model needs:"
+                f" {shortened(missing)}.{_hint(missing, further)}"
+            )
+
 
 def _hint(missing: Sequence[str], there: Sequence[str]) -> str:
-    near = difflib.get_close_matches(missing[0], there, n=1, cutoff=0.6)
-    return f" Is {near[0]!r} the renamed {missing[0]!r}?" if near else ""
+    near = nearest(missing[0], there)
+    return f" Is {near!r} the renamed {missing[0]!r}?" if near else ""
 
 
 def _column(name: str, values: Any) -> Column:
@@ -164,7 +174,29 @@ def _parses(text: Any, fmt: str) -> bool:
     return bool(pd.to_datetime(text, format=fmt, errors="coerce", utc=True).notna().all())
 
 
-def _converted(column: Column, values: Any) -> Any:
+def check_characters(name: str, values: Any) -> None:
+    """Refuse text with halves of characters, which can be neither written nor compared.
+
+    Raises
+    ------
+    UserError
+        If there is any.
+    """
+    if not (pd.api.types.is_object_dtype(values) or isinstance(values.dtype, pd.CategoricalDtype)):
+        return
+    halved = [isinstance(value, str) and bool(HALF.search(value)) for value in values]
+    _refuse(name, values, pd.Series(halved), "text without lone surrogates")
+
+
+def read_column(column: Column, values: Any) -> Any:
+    """Return the values of a column as its kind has them.
+
+    Raises
+    ------
+    UserError
+        If some are of another kind.
+    """
+    check_characters(column.name, values)
     if column.kind == NUMBER:
         return _numbers(column, values)
     if column.kind == DATE:
@@ -175,7 +207,7 @@ def _converted(column: Column, values: Any) -> Any:
 def _texts(column: Column, values: Any) -> Any:
     # a few rows of a column in which only some texts are numbers may well be numbers throughout
     if not (column.mixed and pd.api.types.is_numeric_dtype(values)):
-        _refuse(column, values, values.notna() & (not _is_text(values)), "text")
+        _refuse(column.name, values, values.notna() & (not _is_text(values)), "text")
     text = pd.Series(None, index=values.index, dtype=object)
     known = values.notna().to_numpy()
     text[known] = as_text(values[known])
@@ -198,27 +230,27 @@ def _numbers(column: Column, values: Any) -> Any:
             text = held.map(str, na_action="ignore").map(lambda value: _TRUTHS.get(value, value))
             numbers = pd.to_numeric(text, errors="coerce")
     numbers = numbers.astype(np.float64)
-    _refuse(column, values, numbers.isna() & values.notna(), "a number")
-    _refuse(column, values, numbers.abs() > LARGEST, f"a number within ±{LARGEST:g}")
+    _refuse(column.name, values, numbers.isna() & values.notna(), "a number")
+    _refuse(column.name, values, numbers.abs() > LARGEST, f"a number within ±{LARGEST:g}")
     return numbers
 
 
 def _dates(column: Column, values: Any) -> Any:
     if pd.api.types.is_numeric_dtype(values):
-        _refuse(column, values, values.notna(), "a date")
+        _refuse(column.name, values, values.notna(), "a date")
     dates = values
     if not pd.api.types.is_datetime64_any_dtype(values):
         text = values.astype(object).map(str, na_action="ignore")
         dates = pd.to_datetime(text, format=column.format or "ISO8601", errors="coerce", utc=True)
-        _refuse(column, values, dates.isna() & values.notna(), "a date")
+        _refuse(column.name, values, dates.isna() & values.notna(), "a date")
     # one clock for all rows, and for tables that name no time zone
     return dates.dt.tz_convert(None) if dates.dt.tz is not None else dates
 
 
-def _refuse(column: Column, values: Any, wrong: Any, wanted: str) -> None:
+def _refuse(name: str, values: Any, wrong: Any, wanted: str) -> None:
     if wrong.any():
         row = int(np.flatnonzero(wrong.to_numpy())[0])
         raise UserError(
-            f"Column {shortened([column.name])} should hold {wanted} in each row; row {row + 1} has"
+            f"Column {shortened([name])} should hold {wanted} in each row; row {row + 1} has"
             f" {shortened([str(values.iloc[row])])} ({int(wrong.sum()):,} such rows)."
         )

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from grayzone.decision.limits import Target, cut_at
-from grayzone.tables.errors import UserError
+from grayzone.tables.errors import UserError, option
 from grayzone.tables.schema import Schema
 from grayzone.training.candidates import ENSEMBLE, FAMILIES, decider, preparation
 from grayzone.training.folds import Fold, folds_of
@@ -146,7 +146,7 @@ def fit(task: Task, name: str, budget: float) -> Fitted:
     start = monotonic()
     unable = FAMILIES[name].unable(task.stakes) if name in FAMILIES else ""
     if unable:
-        raise UserError(f"--model {name}: {unable}.")
+        raise UserError(f"{option('model', name)}: {unable}.")
     steps, features = task.prepared(name)
     rows, weight = some_rows(task.codes, _most_rows(task, name, budget), task.seed)
     options = {} if name in FAMILIES else {"budget": budget}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-from grayzone.tables.errors import UserError, shortened
+from grayzone.tables.errors import UserError, option, shortened
 
 Array = Any
 Fold = tuple[Array, Array]
@@ -83,7 +83,7 @@ def _by_group(
 ) -> list[Fold]:
     n_groups = len(np.unique(groups))
     if n_groups < 2:
-        raise UserError("--group: all rows are of one group; at least two are needed.")
+        raise UserError(f"{option('group')}: all rows are of one group; at least two are needed.")
     n_folds = min(n_folds, n_groups)
     tried: list[str] = []
     for shares in _shares(codes, n_folds, seed, groups):
@@ -95,7 +95,8 @@ def _by_group(
             return folds
         tried.append(wrong or "some folds would be empty")
     raise UserError(
-        f"--group: the {n_groups:,} groups cannot be shared out into {n_folds} folds: {tried[0]}."
+        f"{option('group')}: the {n_groups:,} groups cannot be shared out into {n_folds} folds: "
+        f"{tried[0]}."
     )
 
 
@@ -117,7 +118,7 @@ def _out_of_time(
 ) -> list[Fold]:
     moments, ranks = np.unique(time, return_inverse=True)
     if len(moments) < 2:
-        raise UserError("--time: all rows are of one moment; at least two are needed.")
+        raise UserError(f"{option('time')}: all rows are of one moment; at least two are needed.")
     # how many rows there are up to the end of each moment
     ends = np.cumsum(np.bincount(ranks))
     wanted = len(codes) * np.linspace(FIRST_PART, 1.0, n_folds + 1)
@@ -136,7 +137,7 @@ def _out_of_time(
         if wrong:
             within = " (rows of groups that are decided on are left out)" * (groups is not None)
             since = str(moments[first + 1]).removesuffix("T00:00:00.000000000")
-            raise UserError(f"--time: among the rows before {since}{within} {wrong}.")
+            raise UserError(f"{option('time')}: among the rows before {since}{within} {wrong}.")
         folds.append(fold)
     return folds
 

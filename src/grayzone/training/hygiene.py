@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.stats import ks_2samp
 
 from grayzone.reporting.parts import Finding
-from grayzone.tables.errors import UserError, shortened
+from grayzone.tables.errors import UserError, option, shortened
 from grayzone.tables.schema import NUMBER, TEXT, Column, Schema
 from grayzone.training.leaks import alone, find_later_dates, find_leaks, find_names
 from grayzone.training.samples import some_columns, within_one
@@ -124,7 +124,7 @@ def stop_if_serious(findings: Sequence[Finding]) -> None:
     serious = [finding.text for finding in findings if finding.serious]
     if serious:
         listed = " ".join(f"({k + 1}) {text}" for k, text in enumerate(serious[:_MOST_NAMED]))
-        raise UserError(f"--strict: serious findings, {len(serious)} in all. {listed}")
+        raise UserError(f"{option('strict')}: serious findings, {len(serious)} in all. {listed}")
 
 
 def _once(findings: Sequence[Finding]) -> list[Finding]:
@@ -170,7 +170,8 @@ def _identifiers(column: Column, values: Any) -> list[Finding]:
     text += (
         ", of which models see only the words."
         if what == _FREE_TEXT
-        else ". It tells rows apart, not classes (--id carries it along, --drop leaves it out)."
+        else f". It tells rows apart, not classes ({option('ids')} carries it along, "
+        f"{option('drop')} leaves it out)."
     )
     return [Finding("identifier", (column.name,), text)]
 
@@ -232,7 +233,7 @@ def _copies(X: Table, codes: Array) -> list[Finding]:
     torn = int(counts[first != last].sum())
     text = (
         f"{extra:,} of {len(X):,} rows ({extra / len(X):.1%}) have the same features as another: "
-        "if they are the same case, models are judged on what they have seen (--group)."
+        f"if they are the same case, models are judged on what they have seen ({option('group')})."
     )
     if torn:
         text += f" {torn:,} rows differ from such a copy in the target."
@@ -303,7 +304,7 @@ def _drift(
         text = (
             f"The share of {shortened([classes[most]])} goes from {shares[0, most]:.0%} in the "
             f"first rows to {shares[1, most]:.0%} in the last ({_PARTS:.0%} each): rows are in an "
-            "order that has to do with the target. If that is time, --time."
+            f"order that has to do with the target. If that is time, name it with {option('time')}."
         )
         return [Finding("drift", (), text)]
     moved = []
@@ -319,7 +320,8 @@ def _drift(
     more = f" and {len(moved) - 5} columns more" if len(moved) > 5 else ""
     text = (
         f"Values differ between the first rows and the last ({_PARTS:.0%} each; largest difference "
-        f"of shares): {shown}{more}. New rows may differ again; --time judges by later rows."
+        f"of shares): {shown}{more}. New rows may differ again; {option('time')} judges by "
+        "later rows."
     )
     return [Finding("drift", tuple(name for _, name in moved), text)]
 

@@ -17,7 +17,7 @@ from grayzone.numerics.pitfalls import Pitfall
 from grayzone.reporting.page import render
 from grayzone.reporting.parts import Compared, Finding
 from grayzone.reporting.summary import summarise
-from grayzone.tables.errors import UserError, shortened
+from grayzone.tables.errors import UserError, not_among, shortened
 from grayzone.tables.output import whole_folder
 from grayzone.tables.packed import packing
 from grayzone.tables.reading import fingerprint, fingerprint_of
@@ -164,10 +164,7 @@ def _segments(request: Request, rows: Rows) -> Any:
     unknown = [name for name in request.told_of if name not in rows.table]
     if unknown:
         asked = request.option("segment" if set(unknown) & set(request.segment) else "limit_by")
-        raise UserError(
-            f"{asked}: the table has no column {shortened(unknown)}; it has "
-            f"{shortened([str(name) for name in rows.table])}."
-        )
+        raise UserError(f"{asked}: {not_among(unknown, list(rows.table))}")
     return rows.table[request.told_of] if request.told_of else None
 
 

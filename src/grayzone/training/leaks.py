@@ -15,7 +15,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from grayzone.reporting.parts import Finding
-from grayzone.tables.errors import shortened
+from grayzone.tables.errors import option, shortened
 from grayzone.tables.schema import DATE, NUMBER, Schema
 
 Array = Any
@@ -122,7 +122,8 @@ def find_leaks(
                 f"{shortened([name])} alone puts rows in nearly the right order (area under the "
                 f"curve {area:.3f}"
                 + (f", the next column {following:.3f}" if outstanding else "")
-                + "): a strong feature, or one that is known only afterwards. If so, --drop it."
+                + "): a strong feature, or one that is known only afterwards. If so, "
+                f"{option('drop')} leaves it out."
             )
             caution = "it alone decides nearly all"
             found.append(Finding("leak", (name,), text, area >= DECIDES, caution))
@@ -170,7 +171,8 @@ def find_names(names: Sequence[str], target: str, areas: dict[str, float]) -> li
             area = areas.get(name, 0.5)
             text = (
                 f"{shortened([name])} is called like an outcome (area under the curve alone "
-                f"{area:.3f}): is it known when the decision is made? If not, --drop it."
+                f"{area:.3f}): is it known when the decision is made? If not, "
+                f"{option('drop')} leaves it out."
             )
             caution = "it is called like an outcome, and says much of it"
             found.append(Finding("leak", (name,), text, area >= TELLING, caution))
@@ -179,8 +181,9 @@ def find_names(names: Sequence[str], target: str, areas: dict[str, float]) -> li
     if costs:
         verb = "are" if len(costs) > 1 else "is"
         text = (
-            f"{shortened(costs)} {verb} called like costs: if known only afterwards, --drop; if it "
-            f"is what an error costs, --costs FN={costs[0]}."
+            f"{shortened(costs)} {verb} called like costs: if known only afterwards, "
+            f"{option('drop')} leaves them out; if it "
+            f"is what an error costs, {option('costs', f'FN={costs[0]}')}."
         )
         found.append(Finding("cost", tuple(costs), text))
     return found
@@ -215,7 +218,8 @@ def find_later_dates(
         share, middle = (gap > pd.Timedelta(0)).mean(), gap.median() / pd.Timedelta(days=1)
         text = (
             f"{shortened([name])} comes after {since} in {share:.0%} of rows, by {middle:.3g} days "
-            "in the middle: is it known when the decision is made? If not, --drop it."
+            "in the middle: is it known when the decision is made? If not, "
+            f"{option('drop')} leaves it out."
         )
         serious = time is not None or areas.get(name, 0.5) >= TELLING
         caution = f"it comes after {since}"

@@ -464,13 +464,18 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": shown(self)}
 
-    def save(self, path: Path) -> None:
-        """Write to a file.
+    def save(self, path: str | Path) -> None:
+        """Write to a file, whole or not at all.
 
         Parameters
         ----------
-        path : Path
-            The file; it is replaced where there is one.
+        path : path
+            The file, which is replaced where there is one, or a folder for ``model.skops``.
+
+        Raises
+        ------
+        UserError
+            If there is no folder for it.
         """
         import skops.io
 
@@ -490,7 +495,12 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
         skops.io.dump({"grayzone_model": note, "estimator": self.estimator}, buffer)
         with zipfile.ZipFile(buffer) as archive:
             parts = {name: archive.read(name) for name in archive.namelist()}
-        path.write_bytes(pack(lean(parts), FORMAT))
+        packed, path = pack(lean(parts), FORMAT), Path(path)
+
+        def write(part: Path) -> None:
+            part.write_bytes(packed)
+
+        whole_file(path / FILE if path.is_dir() else path, write)
 
     @classmethod
     def load(cls, path: Path) -> Self:

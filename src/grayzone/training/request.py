@@ -11,10 +11,10 @@ import numpy as np
 
 from grayzone.decision.confidence import check_precision, fewest_rows
 from grayzone.numerics.pitfalls import Pitfall
-from grayzone.tables.errors import UserError, shortened
+from grayzone.tables.errors import UserError, option, shortened
 from grayzone.training.candidates import AUTO, MODELS
 from grayzone.training.rows import Roles
-from grayzone.training.stakes import CONFIDENCE, LIMITS, UNDECIDED, Stakes
+from grayzone.training.stakes import CONFIDENCE, LIMITS, UNDECIDED, Stakes, check_sizes
 
 Array = Any
 
@@ -57,7 +57,6 @@ class Request:
     strict: bool = False
     segment: tuple[str, ...] = ()
     limit_by: str | None = None
-    from_python: bool = False
     best_possible: float | None = None
 
     @property
@@ -71,11 +70,7 @@ class Request:
         asked = {name: getattr(self, name) for name in LIMITS}
         return {name: value for name, value in asked.items() if value is not None}
 
-    def option(self, name: str, value: str = "") -> str:
-        """Return how to ask for something: on the command line, or from Python."""
-        if self.from_python:
-            return f"{name}={value!r}" if value else f"{name}="
-        return f"--{name.replace('_', '-')}{' ' * bool(value)}{value}"
+    option = staticmethod(option)
 
     def check(self) -> None:
         """Refuse what contradicts itself.
@@ -86,14 +81,22 @@ class Request:
             If something does.
         """
         if self.model not in MODELS:
-            raise UserError(f"--model {self.model!r} is not known; expected {', '.join(MODELS)}.")
+            raise UserError(
+                f"{option('model')} {self.model!r} is not known; expected {', '.join(MODELS)}."
+            )
         if self.prefer not in (BEST, SIMPLE):
-            raise UserError(f"--prefer {self.prefer!r} is not known; expected {BEST} or {SIMPLE}.")
+            raise UserError(
+                f"{option('prefer')} {self.prefer!r} is not known; expected {BEST} or {SIMPLE}."
+            )
         self._check_limits()
         if self.reject_cost is not None and not 0 < self.reject_cost < inf:
-            raise UserError(f"--reject-cost must be a positive number; got {self.reject_cost:g}.")
+            raise UserError(
+                f"{option('reject_cost')} must be a positive number; got {self.reject_cost:g}."
+            )
+        if self.reject_cost is not None:
+            check_sizes([self.reject_cost], option("reject_cost"))
         if not 0 < self.time_limit < inf:
-            raise UserError(f"--time-limit must be positive; got {self.time_limit:g}.")
+            raise UserError(f"{option('time_limit')} must be positive; got {self.time_limit:g}.")
 
     @property
     def told_of(self) -> list[str]:
@@ -104,12 +107,12 @@ class Request:
         by = self.option("limit_by")
         if self.limit_by is not None and not self.limits.keys() & {"max_fpr", "min_recall"}:
             raise UserError(f"{by} is for a limit on the false positive rate or on the recall.")
-        named = {f"--{name.replace('_', '-')}": value for name, value in self.limits.items()}
+        named = {option(name): value for name, value in self.limits.items()}
         if len(named) > 1:
             raise UserError(f"Only one limit can be kept; got {' and '.join(named)}.")
         for name, value in named.items():
             if self.reject_cost is not None:
-                raise UserError(f"{name} and --reject-cost cannot be asked for together.")
+                raise UserError(f"{name} and {option('reject_cost')} cannot be asked for together.")
             if self.costs is not None or self.cost_matrix is not None:
                 raise UserError(f"{name} says what to trade for what; give no costs beside it.")
             if not 0 < value < 1:
@@ -127,11 +130,11 @@ def check_stakes(stakes: Stakes, labels: Array) -> None:
     if len(labels) < LEAST_ROWS:
         raise UserError(f"{len(labels)} rows with a target; at least {LEAST_ROWS} are needed.")
     if stakes.reject_cost is not None and UNDECIDED in stakes.classes:
-        raise UserError(f"--reject-cost: {UNDECIDED!r} is a label already; rename it.")
+        raise UserError(f"{option('reject_cost')}: {UNDECIDED!r} is a label already; rename it.")
     limit = stakes.limit
     if limit is None:
         return
-    name = f"--{limit.name.replace('_', '-')}"
+    name = option(limit.name)
     if not stakes.binary:
         raise UserError(f"{name} is for two classes; the target has {len(stakes.classes)}.")
     counts = [int(np.sum(labels == label)) for label in stakes.classes]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from grayzone.reporting.parts import Finding
-from grayzone.tables.errors import UserError, shortened
+from grayzone.tables.errors import UserError, not_among, option, shortened
 from grayzone.tables.numerals import Numerals
 from grayzone.tables.opening import open_table
 from grayzone.tables.reading import Remark
@@ -42,20 +42,19 @@ class Roles:
 
     def check(self, names: Sequence[str], target: str) -> None:
         """Refuse roles of columns that are not there, and roles that contradict each other."""
-        named = {"--id": self.ids, "--drop": self.drop, "--keep": self.keep}
-        named |= {"--time": _some(self.time), "--group": _some(self.group)}
-        for option, columns in named.items():
+        named = {"ids": self.ids, "drop": self.drop, "keep": self.keep}
+        named |= {"time": _some(self.time), "group": _some(self.group)}
+        for role, columns in named.items():
             unknown = [name for name in columns if name not in names]
             if unknown:
-                raise UserError(
-                    f"{option}: the table has no column {shortened(unknown)}; it has "
-                    f"{shortened(list(names))}."
-                )
+                raise UserError(f"{option(role)}: {not_among(unknown, names)}")
             if target in columns:
-                raise UserError(f"{option}: {shortened([target])} is the target.")
+                raise UserError(f"{option(role)}: {shortened([target])} is the target.")
         both = [name for name in self.keep if name in self.drop]
         if both:
-            raise UserError(f"--keep and --drop: {shortened(both)} cannot be both.")
+            raise UserError(
+                f"{option('keep')} and {option('drop')}: {shortened(both)} cannot be both."
+            )
 
     def features(self, names: Iterable[str], target: str) -> list[str]:
         """Columns to learn from."""
@@ -141,7 +140,7 @@ def open_rows(
     if roles.time is not None:
         dated = opened.table[roles.time].notna().to_numpy()
         if not (known & dated).any():
-            raise UserError(f"--time: {shortened([roles.time])} is empty in every row.")
+            raise UserError(f"{option('time')}: {shortened([roles.time])} is empty in every row.")
         if (known & ~dated).any():
             left = _count(known & ~dated)
             remarks.append(Remark((roles.time,), f"{left} without a time were left out."))
@@ -205,8 +204,8 @@ def _times(column: Table, numerals: dict[str, Numerals]) -> Array:
     if not schema.columns or schema.columns[0].kind == TEXT:
         name, seen = str(column.columns[0]), column.iloc[:, 0].dropna()
         raise UserError(
-            f"--time: {shortened([name])} should hold dates or numbers in each row; it has "
-            f"{shortened([str(value) for value in seen.iloc[:2]])}."
+            f"{option('time')}: {shortened([name])} should hold dates or numbers in each row; "
+            f"it has {shortened([str(value) for value in seen.iloc[:2]])}."
         )
     return schema.apply(column).iloc[:, 0].to_numpy()
 

@@ -17,8 +17,9 @@ from grayzone.decision.limits import Target, cut_at
 from grayzone.decision.near import FACTOR
 from grayzone.decision.rules import rejection_pays
 from grayzone.numerics.pitfalls import Pitfall
-from grayzone.tables.errors import UserError, shortened
+from grayzone.tables.errors import UserError, nearest, not_among, option, shortened
 from grayzone.tables.reading import as_text, read_table
+from grayzone.tables.schema import LARGEST
 
 Array = Any
 
@@ -171,10 +172,8 @@ def read_target(table: Any, name: str) -> tuple[Array, Array]:
         If the column is missing, or cannot be a target.
     """
     if name not in table.columns:
-        raise UserError(
-            f"The table has no column {shortened([name])}; it has "
-            f"{shortened([str(c) for c in table.columns])}."
-        )
+        known = [str(column) for column in table.columns]
+        raise UserError(f"{option('target')}: {not_among([name], known)}")
     column = table[name]
     known = column.notna().to_numpy()
     if not known.any():
@@ -212,12 +211,14 @@ def order_classes(labels: Array, positive: str | None) -> tuple[tuple[str, ...],
     known = [str(name) for name in names]
     if positive is not None and positive not in known:
         raise UserError(
-            f"--positive {positive!r} is no label; labels: {shortened(known)}. "
+            f"{option('positive')} {positive!r} is no label; labels: {shortened(known)}. "
             f"{Pitfall.ORDER_OF_CLASSES}"
         )
     if len(known) > 2:
         if positive is not None:
-            raise UserError(f"--positive is for two classes; the target has {len(known)}.")
+            raise UserError(
+                f"{option('positive')} is for two classes; the target has {len(known)}."
+            )
         return tuple(known), ""
     if positive is not None:
         chosen, why = positive, "as told"
@@ -244,7 +245,7 @@ def read_costs(
         If it says something else.
     """
     if given is not None and matrix is not None:
-        raise UserError("Give --costs or --cost-matrix, not both.")
+        raise UserError(f"Give {option('costs')} or {option('cost_matrix')}, not both.")
     if matrix is not None:
         return _read_matrix(matrix, classes), None, None
     if given is None:
@@ -261,10 +262,10 @@ def read_costs(
             middles[k] = float(_amounts(table, value).mean())
             if not middles[k]:
                 raise UserError(
-                    f"--costs: {name}: column {shortened([value])} has no cost above 0."
+                    f"{option('costs')}: {name}: column {shortened([value])} has no cost above 0."
                 )
             continue
-        low, high = _range(value, f"--costs: {name}", table)
+        low, high = _range(value, f"{option('costs')}: {name}", table)
         middles[k] = sqrt(low) * sqrt(high) if low < high else low
         reach[k] = (low / middles[k], high / middles[k])
     uncertain = any(low < high for low, high in reach)
@@ -280,10 +281,12 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     for part in text.split(","):
         name, equals, value = part.rpartition("=")
         if not equals or not name.strip():
-            raise UserError(f"--costs: {part!r} is not of the form NAME=COST, such as FN=10.")
+            raise UserError(
+                f"{option('costs')}: {part!r} is not of the form NAME=COST, such as FN=10."
+            )
         pairs.append((name.strip(), value.strip()))
     if len({name for name, _ in pairs}) < len(pairs):
-        raise UserError(f"--costs: {text!r} names a cost twice.")
+        raise UserError(f"{option('costs')}: {text!r} names a cost twice.")
     return pairs
 
 
@@ -293,10 +296,19 @@ def _by_class(pairs: list[tuple[str, Any]], classes: tuple[str, ...]) -> list[tu
     if len(classes) == 2 and {name.upper() for name in given} <= {"FN", "FP"}:
         by_kind = {name.upper(): value for name, value in given.items()}
         return [(kind, by_kind.get(kind, 1.0)) for kind in ("FP", "FN")]
+    kinds = ["FN", "FP"] if len(classes) == 2 else []
+    expected = " and ".join(kinds) + ", or labels: " * bool(kinds) + shortened(list(classes))
     unknown = [name for name in given if name not in classes]
+    if odd := [name for name in unknown if name.upper() not in kinds]:
+        near = nearest(odd[0], [*kinds, *classes])
+        meant = f" Did you mean {near!r}?" * (near is not None)
+        raise UserError(
+            f"{option('costs')}: {shortened(odd)} is not known; expected {expected}.{meant}"
+        )
     if unknown:
-        known = "FN, FP or " * (len(classes) == 2) + shortened(list(classes))
-        raise UserError(f"--costs: {shortened(unknown)} is not known; expected {known}.")
+        raise UserError(
+            f"{option('costs')}: {shortened(list(given))} are of two kinds; expected {expected}."
+        )
     return [(name, given.get(name, 1.0)) for name in classes]
 
 
@@ -319,7 +331,24 @@ def _range(value: Any, where: str, table: Any) -> tuple[float, float]:
     if len(numbers) > 2 or not 0 < low <= high < float("inf"):
         wanted = "a positive number" if len(numbers) == 1 else "a range from one to a larger number"
         raise UserError(f"{where}: a cost must be {wanted}; got {value}.")
+    check_sizes(numbers, where)
     return low, high
+
+
+def check_sizes(costs: Any, where: str) -> None:
+    """Refuse positive costs whose squares, or shares of each other, are no numbers.
+
+    Raises
+    ------
+    UserError
+        If there are any.
+    """
+    amounts = np.abs(np.asarray(costs, dtype=np.float64))
+    wrong = amounts[(amounts > LARGEST) | ((amounts > 0.0) & (amounts < 1.0 / LARGEST))]
+    if len(wrong):
+        raise UserError(
+            f"{where}: a cost must be between {1.0 / LARGEST:g} and {LARGEST:g}; got {wrong[0]:g}."
+        )
 
 
 def _is_number(text: str) -> bool:
@@ -336,6 +365,7 @@ def _amounts(table: Any, name: str) -> Array:
         raise UserError(f"The table has no column {shortened([name])}, which has costs of rows.")
     amounts = pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=np.float64)
     wrong = ~(np.isfinite(amounts) & (amounts >= 0.0))
+    check_sizes(amounts[~wrong], f"Column {shortened([name])}")
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise UserError(
@@ -372,4 +402,5 @@ def _checked_matrix(costs: Array, classes: tuple[str, ...], where: str) -> Array
         raise UserError(
             f"{where}: costs must be numbers, positive for errors and 0 for right decisions."
         )
+    check_sizes(costs[off], where)
     return costs

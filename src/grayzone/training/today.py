@@ -12,7 +12,7 @@ import numpy as np
 from grayzone.decision.example_costs import cost_matrices, mean_costs
 from grayzone.tables.errors import UserError
 from grayzone.training.labels import by_place
-from grayzone.training.stakes import Stakes, read_costs
+from grayzone.training.stakes import Stakes, check_sizes, read_costs
 
 Array = Any
 Table = Any  # a pandas DataFrame
@@ -72,6 +72,7 @@ def _rejection(cost: float) -> float | None:
         return None
     if not (isfinite(cost) and cost > 0):
         raise UserError(f"reject_cost must be a positive number; got {cost:g}.")
+    check_sizes([cost], "reject_cost")
     return float(cost)
 
 

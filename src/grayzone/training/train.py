@@ -154,6 +154,5 @@ def train(
         time_limit=time_limit,
         seed=seed,
         overwrite=overwrite,
-        from_python=True,
     )
     return job.train(request, progress or (lambda name, done, total: None)).model

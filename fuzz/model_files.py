@@ -155,7 +155,7 @@ def parts_changed(rng: Random, raw: bytes) -> bytes:
         case 4:
             return _resealed(parts, rng.choice(_ODD))
         case 5:
-            manifest = rng.choice((b"", b"[]", b"{", b'{"format": 3, "parts": {}}', b"\xff"))
+            manifest = rng.choice((b"", b"[]", b"{", b'{"format": 4, "parts": {}}', b"\xff"))
             return archive.stored({"manifest.json": manifest, **parts}).getvalue()
     return _resealed(parts)
 

@@ -396,5 +396,5 @@ def test_a_notebook_shows_what_to_expect_and_the_page():
 def test_earlier_formats_are_refused_with_a_sentence():
     small_model().save(FILE)
     forge(held_in(FILE), FILE, version=2)
-    with pytest.raises(UserError, match=r"has the format 2; this version reads 3\. Train the"):
+    with pytest.raises(UserError, match=r"has the format 2; this version reads 4\. Train the"):
         grayzone.load_model(FILE)

@@ -13,8 +13,10 @@ from fuzz.model_parts import forge, with_note
 
 NUMBER = {
     **{"name": "a", "kind": "number", "format": None, "mixed": False},
-    **{"decimal": ".", "thousands": "", "unit": ""},
+    **{"decimal": ".", "thousands": "", "unit": "", "missing": ["-999"]},
+    "learnt": {"rows": 40, "gaps": 2, "odd": 1, "low": -1.0, "high": 2.5, "values": None},
 }
+TEXT = NUMBER["learnt"] | {"low": None, "high": None, "values": ["x", ""]}
 PROMISE = {
     **{"cost": 0.1, "error": 0.01, "low": 0.05, "high": 0.2, "rows": 40},
     **{"rules": [{"name": "always no", "cost": 0.5}], "how": "by rows"},
@@ -31,6 +33,19 @@ COLUMNS = (
     {"decimal": "x"},
     {"thousands": "x"},
     {"unit": "parsec"},
+    {"missing": "-"},
+    {"missing": [3]},
+    *(
+        {"learnt": NUMBER["learnt"] | change}
+        for change in (
+            *({name: value} for name in ("rows", "gaps", "odd") for value in (-1, 1.5, None)),
+            *({"rows": 0, "gaps": 0, "odd": 0}, {"gaps": 40, "odd": 0}, {"odd": 39}),
+            *({"low": None}, {"high": None}, {"low": 3.0}, {"high": float("inf")}, {"low": "1"}),
+            *({"values": ["x"]}, {"more": 1}, TEXT),
+        )
+    ),
+    {"kind": "text"},
+    *({"kind": "text", "learnt": TEXT | {"values": v}} for v in ("x", [1], ["x", "x"])),
     {"more": 1},
 )
 PROMISES = (
@@ -143,7 +158,10 @@ def test_notes_that_say_something_else(changes):
     [
         ({"schema": [NUMBER]}, "missing: - b"),
         ({"schema": [NUMBER, SECOND | {"name": "c"}]}, "unseen at fit time: - c"),
-        ({"schema": [NUMBER, SECOND | {"kind": "text"}]}, "could not convert string"),
+        (
+            {"schema": [NUMBER, SECOND | {"kind": "text", "learnt": None}]},
+            "could not convert string",
+        ),
         ({"label_type": "int"}, "invalid literal for int"),
         ({"label_type": "bool", "classes": ["True", "1"]}, "no labels of the type bool"),
         ({"label_type": "int", "classes": ["1", "01"]}, "no labels of the type int"),

@@ -23,6 +23,7 @@ from rich.table import Table
 import grayzone
 from grayzone.cli import _demo, _explain, _export
 from grayzone.cli import _options as options
+from grayzone.tables.changes import changes_of
 from grayzone.tables.errors import UserError, command_line, shortened
 from grayzone.tables.reading import check_writable, read_table, write_table
 from grayzone.training import job
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 _INTERRUPTED = 130
 _MOST_COLUMNS = 40  # that are shown before training
+_MOST_CHANGES = 20  # columns whose changes are told
 _STOPPED = "stopped; no model and no decisions were written"
 
 
@@ -132,6 +134,7 @@ def train(
     group: options.Group = None,
     decimal: options.Decimal = None,
     sheet: options.Sheet = None,
+    missing: options.Missing = None,
     strict: options.Strict = False,
     segment: options.Segment = None,
     limit_by: options.LimitBy = None,
@@ -144,7 +147,7 @@ def train(
     """Fit the best model for decisions, compare others, and write a report."""
     asked = dict(locals())  # a request has the same names
     del asked["as_json"]
-    for repeatable in ("drop", "keep", "ids", "segment"):
+    for repeatable in ("drop", "keep", "ids", "segment", "missing"):
         asked[repeatable] = tuple(asked[repeatable] or ())
     with _progress(as_json) as tell:
         trained = job.train(job.Request(**asked), tell, _quiet if as_json else _show_columns)
@@ -237,6 +240,7 @@ def predict(
     raw: options.Raw = False,
     sheet: options.Sheet = None,
     reasons: options.Reasons = 0,
+    changes: options.Changes = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Decide on every row: class, probabilities, gray zone, expected cost of each action.
@@ -244,9 +248,14 @@ def predict(
     An exported model (.onnx) gives its decisions and probabilities, to check it.
     """
     check_writable(output)
+    if changes is not None:
+        check_writable(changes)
+        if changes.resolve() in (output.resolve(), table.resolve()):
+            raise UserError(f"--report-changes {changes} is another of the files; choose its own.")
     if model.suffix == _export.ONNX_SUFFIX:
         refused = {"--keep": keep, "--reasons": bool(reasons)}
-        counts = _export.predict(model, table, output, raw, sheet, refused)
+        counts, changed = _export.predict(model, table, output, raw, sheet, refused)
+        _report_changes(changed, changes)
         _say_decisions(counts, output, as_json)
         return
     decider = DecisionModel.load(model)
@@ -263,7 +272,19 @@ def predict(
         decided = decided.join(carried) if keep else carried.join(decided)
     write_table(decided, output, raw)
     counts = {str(k): n for k, n in decided["decision"].value_counts().items()}
+    _report_changes(changes_of(decider.schema, data), changes)
     _say_decisions(counts, output, as_json)
+
+
+def _report_changes(changes: Any, file: Path | None) -> None:
+    """Say what has changed since training, a line each, and write all there is of it."""
+    told = [text for text in changes["change"] if text]
+    for text in told[:_MOST_CHANGES]:
+        print(f"changed: {text}", file=sys.stderr)
+    if len(told) > _MOST_CHANGES:
+        print(f"changed: {len(told) - _MOST_CHANGES:,} columns more", file=sys.stderr)
+    if file is not None:
+        write_table(changes, file)
 
 
 def _say_decisions(counts: dict[str, int], output: Path, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from grayzone.tables.changes import changes_of
 from grayzone.tables.errors import UserError
 from grayzone.tables.output import whole_file
 from grayzone.tables.reading import read_table, write_table
@@ -75,8 +76,8 @@ def _card(model: DecisionModel, to: str, table: str, points: float | None) -> by
 
 def predict(
     path: Path, table: Path, output: Path, raw: bool, sheet: str | None, options: dict[str, bool]
-) -> dict[str, int]:
-    """Decide on a table by an exported model, and return how often what was decided.
+) -> tuple[dict[str, int], Any]:
+    """Decide on a table by an exported model; return how often what was decided, and changes.
 
     Raises
     ------
@@ -93,4 +94,5 @@ def predict(
         raise UserError(f"{output} is the table itself; choose another --output.")
     decided = decider.decide(data)
     write_table(decided, output, raw)
-    return {str(label): int(n) for label, n in decided["decision"].value_counts().items()}
+    counts = {str(label): int(n) for label, n in decided["decision"].value_counts().items()}
+    return counts, changes_of(decider.schema, data)

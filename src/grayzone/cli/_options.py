@@ -19,6 +19,13 @@ Decimal = Annotated[
     str | None,
     typer.Option(help="Decimal sign, '.' or ',', of columns of numbers that allow both (1,234)."),
 ]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Word for missing values in any column; repeatable. '-', '?', 'n/a', 'NULL' and the "
+        "like are in columns of numbers anyway."
+    ),
+]
 TrainingTable = Annotated[
     Path, typer.Argument(help="CSV, TSV (also .gz, .zip, …), Parquet, Arrow or .xlsx file.")
 ]
@@ -100,6 +107,13 @@ Raw = Annotated[
 ]
 Reasons = Annotated[
     int, typer.Option(min=0, help="Columns that moved each decision most; 3 are often enough.")
+]
+Changes = Annotated[
+    Path | None,
+    typer.Option(
+        "--report-changes",
+        help="CSV, .csv.gz or Parquet file for what has changed in each column since training.",
+    ),
 ]
 ExplainedTable = Annotated[
     Path | None, typer.Option(help="Table with a row to explain the decision of.")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,10 @@ POINT, COMMA = ".", ","
 DECIMALS = (POINT, COMMA)
 THOUSANDS = ("", ".", ",", " ", "'")
 UNITS = ("", "%", "€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF")
+# what people and programs write in a column of numbers where there is none, in lower case
+_WORDS = "- -- --- – — ? ?? . .. ... na n/a n.a. #n/a <na> nan none null nil missing"
+GAPS = frozenset(["", *_WORDS.split(" ")])
+_MOSTLY = 0.5  # share of a column's values from which on what the others are says nothing of them
 _SAMPLE = 1_000  # different values that are looked at before all of them
 # spaces, apostrophes and minus signs that typesetters use
 _PLAIN = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "’": "'", "−": "-"})
@@ -113,6 +117,42 @@ def with_numbers(table: Table, numerals: Mapping[str, Numerals]) -> Table:
     return table.assign(
         **{name: converted(way, table[name].astype(object)) for name, way in numerals.items()}
     )
+
+
+def is_gap(values: Any, words: Collection[str]) -> Any:
+    """Return which values are one of some words, whatever their case, or the number of one."""
+    if pd.api.types.is_bool_dtype(values) or pd.api.types.is_datetime64_any_dtype(values):
+        return pd.Series(False, index=values.index)
+    if pd.api.types.is_numeric_dtype(values):
+        numbers = [PLAIN.number(word) for word in words]
+        return values.isin([number for number in numbers if number is not None])
+    folded = {word.strip().casefold() for word in words}
+    same = [str(value).strip().casefold() in folded for value in values]
+    return pd.Series(same, index=values.index, dtype=bool) & values.notna()
+
+
+def numbers_with_gaps(values: Any) -> Any:
+    """Return a column without the words for gaps, if all else in it are numbers, and most are.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from grayzone.tables.numerals import numbers_with_gaps
+    >>> numbers_with_gaps(pd.Series(["12", "-", "7.5"])).tolist()
+    ['12', nan, '7.5']
+    >>> numbers_with_gaps(pd.Series(["x", "-", "7.5"])) is None
+    True
+    """
+    if not pd.api.types.is_object_dtype(values) and not is_text(values):
+        return None
+    gaps = is_gap(values, GAPS)
+    rest = values[~gaps].dropna().infer_objects()
+    if not gaps.any() or len(rest) < _MOSTLY * values.notna().sum():
+        return None
+    if is_text(rest):
+        return values.mask(gaps) if _ways(rest.astype(str).unique()) else None
+    is_number = pd.api.types.is_numeric_dtype(rest) and not pd.api.types.is_bool_dtype(rest)
+    return values.mask(gaps).astype(float) if is_number else None
 
 
 def converted(numerals: Numerals, text: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +17,10 @@ from grayzone.tables.numerals import (
     DECIMALS,
     PLAIN,
     Numerals,
+    is_gap,
     is_some_number,
     is_text,
+    numbers_with_gaps,
     numerals_of,
     with_numbers,
 )
@@ -25,7 +28,9 @@ from grayzone.tables.reading import Content, Remark, check_names, is_text_file, 
 from grayzone.tables.schema import check_characters
 
 Table = Any  # a pandas DataFrame
+Words = Counter[str]
 
+_TOLD = 5  # columns whose words for gaps are told
 _MOSTLY = 0.5  # share of numbers from which on a column of text is said to be one
 _SAMPLE = 2_000  # different values that are looked at for that
 
@@ -46,6 +51,7 @@ def open_table(
     sheet: str | None = None,
     text: Collection[str] = (),
     labels: Collection[str] = (),
+    missing: Collection[str] = (),
 ) -> Opened:
     """Read a table, find out how numbers are written in each column, and make them numbers.
 
@@ -61,6 +67,8 @@ def open_table(
         Columns that are names, not numbers: they stay as they are written, zeros in front too.
     labels : collection of str, default=()
         Columns that are not numbers either, and are read as they come.
+    missing : collection of str, default=()
+        Words, or numbers, that are gaps in any column; in columns of numbers the usual ones are.
 
     Raises
     ------
@@ -73,20 +81,42 @@ def open_table(
         content = read_content(source, sheet=sheet, text=text)
     else:
         content = _held(source)
-    table = content.table
+    table, words = _without(content.table, missing)
     texts = table.drop(columns=[name for name in (*text, *labels) if name in table])
+    gapped = {name: numbers_with_gaps(texts[name]) for name in texts}
+    gapped = {name: values for name, values in gapped.items() if values is not None}
+    for name, values in gapped.items():
+        words[name] = words.get(name, Counter()) + _written(table[name], values.isna())
+    there = content.table
+    unused = [word for word in missing if not any(is_gap(there[c], [word]).any() for c in there)]
+    table, texts = table.assign(**gapped), texts.assign(**gapped)
     numerals = numerals_of(texts, decimal, content.semicolons)
     if isinstance(source, Path) and is_text_file(source) and (numerals or decimal == COMMA):
         # points that set thousands apart have been read as decimal ones
         doubtful = [name for name in texts if pd.api.types.is_float_dtype(texts[name])]
-        written = read_content(source, text=doubtful).table[doubtful]
+        written = _without(read_content(source, text=doubtful).table[doubtful], missing)[0]
         texts = texts.assign(**{name: written[name] for name in doubtful})
         numerals = numerals_of(texts, decimal, content.semicolons)
         changed = [name for name in doubtful if name in numerals]
         table = table.assign(**{name: written[name] for name in changed})
     other = texts.drop(columns=list(numerals))
-    remarks = (*content.remarks, *_said(table, numerals), *_undecided(other))
-    return Opened(with_numbers(table, numerals), numerals, remarks)
+    remarks = (*content.remarks, *_said(table, numerals), *_gaps(words, unused))
+    plain = {name: PLAIN for name in gapped if name not in numerals and is_text(table[name])}
+    remarks += tuple(_undecided(other.drop(columns=list(plain))))
+    return Opened(with_numbers(table, numerals | plain), numerals, remarks)
+
+
+def _without(table: Table, missing: Collection[str]) -> tuple[Table, dict[str, Words]]:
+    """A table with gaps for some words, and which of them were in which column, how often."""
+    gaps = {name: is_gap(table[name], missing) for name in table.columns if missing}
+    gaps = {name: rows for name, rows in gaps.items() if rows.any()}
+    words = {name: _written(table[name], rows) for name, rows in gaps.items()}
+    return table.assign(**{name: table[name].mask(rows) for name, rows in gaps.items()}), words
+
+
+def _written(values: Any, rows: Any) -> Words:
+    """How often what is written in some rows of a column."""
+    return Counter(str(value).strip() for value in values[rows].dropna())
 
 
 def _held(table: Any) -> Content:
@@ -127,6 +157,22 @@ def _said(table: Table, numerals: dict[str, Numerals]) -> list[Remark]:
     return lines
 
 
+def _gaps(words: dict[str, Words], unused: list[str]) -> list[Remark]:
+    """One line on all words that are read as gaps, and on those that are nowhere."""
+    lines = []
+    if words:
+        told = [
+            f"{shortened(list(own), 3)} in {shortened([name])} ({sum(own.values()):,} rows)"
+            for name, own in words.items()
+        ]
+        more = f" and in {len(told) - _TOLD:,} columns more" * (len(told) > _TOLD)
+        text = f"Read as missing: {'; '.join(told[:_TOLD])}{more}."
+        lines.append(Remark(tuple(words), text))
+    if unused:
+        lines.append(Remark((), f"{option('missing')}: {shortened(unused)} is in no column."))
+    return lines
+
+
 def _undecided(table: Table) -> list[Remark]:
     """Columns that stay text although most of their values are numbers, in one way or several."""
     lines = []
@@ -139,7 +185,10 @@ def _undecided(table: Table) -> list[Remark]:
         if share < _MOSTLY or all(PLAIN.number(value) is not None for value in counts.index):
             continue
         odd = [value for value, is_one in zip(counts.index, numbers, strict=True) if not is_one]
-        why = f"others are not, such as {shortened(odd[:2])}"
+        why = (
+            f"others are not, such as {shortened(odd[:2])} ({option('missing')} names words for "
+            "missing values)"
+        )
         if not odd:
             why = (
                 f"but not all written in the same way, such as {shortened(list(counts.index[:3]))}"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from grayzone.tables.errors import UserError, nearest, shortened
-from grayzone.tables.numerals import PLAIN, Numerals, converted, is_text
+from grayzone.tables.numerals import GAPS, PLAIN, Numerals, converted, is_gap, is_text
 from grayzone.tables.reading import HALF, as_text
 
 Table = Any  # a pandas DataFrame
@@ -18,8 +18,48 @@ Table = Any  # a pandas DataFrame
 NUMBER, DATE, TEXT = "number", "date", "text"
 FORMATS = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
 LARGEST = 1e30  # squares and single precision hold it
+MOST_VALUES = 1_000  # of a column of texts that are kept: those with more are names
+_OUTSIDE = 0.01  # share of the numbers that are outside of the range that is kept: outliers
 _SAMPLE = 1_000  # values that a format of dates is tried on first
 _TRUTHS = {"True": 1.0, "False": 0.0}
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What a column held when a model learned from it.
+
+    Of ``rows`` rows ``gaps`` had no value. Of numbers, ``odd`` were outside of ``low`` to ``high``;
+    of texts, the different ones are ``values``, or None where they are too many, and ``odd`` of
+    them were there once.
+    """
+
+    rows: int
+    gaps: int
+    odd: int = 0
+    low: float | None = None
+    high: float | None = None
+    values: tuple[str, ...] | None = None
+
+    @classmethod
+    def load(cls, record: Mapping[str, Any]) -> Learnt:
+        """Make one from the plain values that it was dumped as."""
+        values = record["values"]
+        return cls(**{**record, "values": None if values is None else tuple(values)})
+
+    @classmethod
+    def of(cls, kind: str, values: Any) -> Learnt:
+        """Return what is in a column of some kind."""
+        known = values.dropna()
+        learnt = cls(len(values), len(values) - len(known))
+        if kind == NUMBER and len(known):
+            low, high = np.quantile(known, (_OUTSIDE / 2, 1.0 - _OUTSIDE / 2), method="nearest")
+            odd = int(((known < low) | (known > high)).sum())
+            return replace(learnt, odd=odd, low=float(low), high=float(high))
+        if kind == TEXT and known.nunique() <= MOST_VALUES:
+            counts = known.value_counts()
+            odd = int((counts == 1).sum())
+            return replace(learnt, odd=odd, values=tuple(sorted(map(str, counts.index))))
+        return learnt
 
 
 @dataclass(frozen=True)
@@ -27,7 +67,8 @@ class Column:
     """A column: its name, its kind, and how it is written.
 
     ``format`` is that of dates, ``mixed`` says that some texts are numbers; ``decimal``,
-    ``thousands`` and ``unit`` are those of numbers that are written as text.
+    ``thousands`` and ``unit`` are those of numbers that are written as text, ``missing`` are words
+    for gaps beside those that are usual in columns of numbers. ``learnt`` is what was in it.
     """
 
     name: str
@@ -37,6 +78,15 @@ class Column:
     decimal: str = PLAIN.decimal
     thousands: str = PLAIN.thousands
     unit: str = PLAIN.unit
+    missing: tuple[str, ...] = ()
+    learnt: Learnt | None = None
+
+    @classmethod
+    def load(cls, record: Mapping[str, Any]) -> Column:
+        """Make one from the plain values that it was dumped as."""
+        learnt = record.get("learnt")
+        known = None if learnt is None else Learnt.load(learnt)
+        return cls(**{**record, "missing": tuple(record.get("missing", ())), "learnt": known})
 
     @property
     def numerals(self) -> Numerals:
@@ -52,8 +102,13 @@ class Schema:
     beside: tuple[Column, ...] = ()
 
     @classmethod
-    def of(cls, table: Table, numerals: Mapping[str, Numerals] | None = None) -> Schema:
-        """Return the kinds of all columns; those that are empty throughout are left out.
+    def of(
+        cls,
+        table: Table,
+        numerals: Mapping[str, Numerals] | None = None,
+        missing: Sequence[str] = (),
+    ) -> Schema:
+        """Return all columns, and what is in them; those that are empty are left out.
 
         Parameters
         ----------
@@ -61,10 +116,15 @@ class Schema:
             A table whose numbers are numbers.
         numerals : mapping, optional
             How they were written in columns that were text.
+        missing : sequence of str, default=()
+            Words for gaps that were asked for.
         """
         known = [name for name in table.columns if table[name].notna().any()]
         columns = [_column(str(name), table[name]) for name in known]
-        return cls(tuple(_written(column, (numerals or {}).get(column.name)) for column in columns))
+        columns = [replace(column, missing=tuple(missing)) for column in columns]
+        columns = [_written(column, (numerals or {}).get(column.name)) for column in columns]
+        held = [read_column(c, table[name]) for c, name in zip(columns, known, strict=True)]
+        return cls(tuple(map(_learnt, columns, held)))
 
     @classmethod
     def load(
@@ -72,8 +132,8 @@ class Schema:
     ) -> Schema:
         """Make one from what :meth:`dump` and :meth:`dump_beside` gave."""
         return cls(
-            tuple(Column(**record) for record in records),
-            tuple(Column(**record) for record in beside),
+            tuple(map(Column.load, records)),
+            tuple(map(Column.load, beside)),
         )
 
     def dump(self) -> list[dict[str, Any]]:
@@ -167,6 +227,10 @@ def _written(column: Column, way: Numerals | None) -> Column:
     return replace(column, decimal=way.decimal, thousands=way.thousands, unit=way.unit)
 
 
+def _learnt(column: Column, values: Any) -> Column:
+    return replace(column, learnt=Learnt.of(column.kind, values))
+
+
 def _parses(text: Any, fmt: str) -> bool:
     # four digits alone are years, counts or codes rather than dates
     if not text.str.contains(r"\d[-/.]\d", regex=True).all():
@@ -197,6 +261,9 @@ def read_column(column: Column, values: Any) -> Any:
         If some are of another kind.
     """
     check_characters(column.name, values)
+    words = (*column.missing, *(GAPS if column.kind == NUMBER else ()))
+    if words and (column.missing or not pd.api.types.is_numeric_dtype(values)):
+        values = values.mask(is_gap(values, words))
     if column.kind == NUMBER:
         return _numbers(column, values)
     if column.kind == DATE:

@@ -122,7 +122,12 @@ def _room(table: Any) -> int:
 def _made(request: Request, tell: Tell, show: Show) -> Trained:
     """Read, fit and compare; what came of it, and its page."""
     rows = open_rows(
-        request.table, request.target, request.roles, decimal=request.decimal, sheet=request.sheet
+        request.table,
+        request.target,
+        request.roles,
+        decimal=request.decimal,
+        sheet=request.sheet,
+        missing=request.missing,
     )
     task, notes = _task(request, rows)
     show(describe_columns(task.X, task.schema))

@@ -20,6 +20,7 @@ from grayzone.decision import action_costs
 from grayzone.estimators.facts import unwrapped
 from grayzone.numerics.checks import as_labels, encode_labels
 from grayzone.reporting.parts import Importance, Promise
+from grayzone.tables.changes import changes_of
 from grayzone.tables.errors import UserError, shortened
 from grayzone.tables.frames import as_table
 from grayzone.tables.output import whole_file
@@ -36,7 +37,7 @@ from grayzone.training.today import stakes_today
 Array = Any
 Table = Any  # a pandas DataFrame
 
-FORMAT = 3
+FORMAT = 4
 FILE = "model.skops"
 MOST_PACKED = 2**31  # bytes of a file
 
@@ -315,6 +316,35 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
         from grayzone.training.reasons import reasons_of
 
         return decided.join(reasons_of(self, frame, reasons, decided=places))
+
+    def changes(self, table: Any) -> Table:
+        """Return how a new table differs from the one that the model learned from.
+
+        Parameters
+        ----------
+        table : DataFrame or path
+            The table.
+
+        Returns
+        -------
+        changes : DataFrame
+            A row per column: ``column`` and ``kind``; ``empty``, the share of rows without a value,
+            and ``empty_in_training``; ``outside``, the share of numbers below ``low`` or above
+            ``high``, between which 99 % were in training; ``unseen``, the share of texts that were
+            not in training; ``change``, a sentence where a share has grown by a tenth of the rows,
+            and by more than chance.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import grayzone
+        >>> table = pd.DataFrame({"age": range(20, 60), "left": ["no"] * 22 + ["yes"] * 18})
+        >>> model = grayzone.train(table, "left", model="logistic-regression")
+        >>> months = pd.DataFrame({"age": table["age"] * 12})
+        >>> print(model.changes(months)["change"].item())
+        100% of the values of 'age' are outside of 20 to 59, such as 240; in training 0%.
+        """
+        return changes_of(self.schema, as_table(table, self.schema.names, self.schema.as_written))
 
     def mean_cost(
         self, X: Any, y: Any, costs: Any = None, reject_cost: float | None = None

@@ -17,7 +17,7 @@ import pandas as pd
 from grayzone.reporting.parts import Importance, Promise
 from grayzone.reporting.parts import Rule as PlainRule
 from grayzone.tables.numerals import DECIMALS, THOUSANDS, UNITS
-from grayzone.tables.schema import DATE, FORMATS, LARGEST, NUMBER, TEXT, Column, Schema
+from grayzone.tables.schema import DATE, FORMATS, LARGEST, MOST_VALUES, NUMBER, TEXT, Column, Schema
 from grayzone.training.labels import LABEL_TYPES, labels_of
 from grayzone.training.labels import TEXT as TEXTS
 from grayzone.training.stakes import LIMITS, MOST_CLASSES, UNDECIDED, Stakes
@@ -239,6 +239,7 @@ def _are_columns(value: Any) -> bool:
     return (
         isinstance(value, list)
         and all(map(rule, value))
+        and all(map(_is_as_learnt, value))
         and _are_names([column["name"] for column in value])
     )
 
@@ -265,6 +266,25 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= _LONGEST
 
 
+def _are_values(value: Any) -> bool:
+    texts = isinstance(value, list) and all(map(_is_text, value))
+    return texts and len(value) <= MOST_VALUES and len(set(value)) == len(value)
+
+
+def _is_as_learnt(column: Record) -> bool:
+    """Whether what was learnt of a column is of its kind, and counts the same rows."""
+    learnt = column["learnt"]
+    if learnt is None:
+        return True
+    low, high = learnt["low"], learnt["high"]
+    known = learnt["rows"] - learnt["gaps"]
+    counted = learnt["rows"] > 0 and learnt["odd"] <= known
+    if low is None or high is None:
+        return counted and low == high and (learnt["values"] is None or column["kind"] == TEXT)
+    only = column["kind"] == NUMBER and learnt["values"] is None
+    return bool(counted and only and low <= high and known > 0)
+
+
 def _are_rules(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_record(_PLAIN_RULE), value))
 
@@ -285,6 +305,13 @@ _COLUMN: dict[str, Rule] = {
     "decimal": lambda value: value in DECIMALS,
     "thousands": lambda value: value in THOUSANDS,
     "unit": lambda value: value in UNITS,
+    "missing": lambda value: isinstance(value, list) and all(map(_is_text, value)),
+    "learnt": _maybe(lambda value: _is_record(_LEARNT)(value)),
+}
+_LEARNT: dict[str, Rule] = {
+    **dict.fromkeys(("rows", "gaps", "odd"), _is_count),
+    **dict.fromkeys(("low", "high"), _maybe(_is_amount)),
+    "values": _maybe(lambda value: _are_values(value)),
 }
 _ABOUT: dict[str, Rule] = {
     "model": _is_name,

@@ -54,6 +54,7 @@ class Request:
     group: str | None = None
     decimal: str | None = None
     sheet: str | None = None
+    missing: tuple[str, ...] = ()
     strict: bool = False
     segment: tuple[str, ...] = ()
     limit_by: str | None = None

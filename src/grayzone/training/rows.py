@@ -110,6 +110,7 @@ def open_rows(
     *,
     decimal: str | None = None,
     sheet: str | None = None,
+    missing: Sequence[str] = (),
 ) -> Rows:
     """Open a table and part it into what is learned, what is learned from, and the rest.
 
@@ -121,7 +122,7 @@ def open_rows(
         Column to decide on.
     roles : Roles, optional
         Columns that are no features.
-    decimal, sheet : str, optional
+    decimal, sheet, missing : optional
         How to read it; see :func:`grayzone.tables.opening.open_table`.
 
     Raises
@@ -131,7 +132,9 @@ def open_rows(
     """
     roles = roles or Roles()
     names = (*roles.ids, *_some(roles.group))
-    opened = open_table(source, decimal=decimal, sheet=sheet, text=names, labels=(target,))
+    opened = open_table(
+        source, decimal=decimal, sheet=sheet, text=names, labels=(target,), missing=missing
+    )
     labels, known = read_target(opened.table, target)
     roles.check(list(opened.table.columns), target)
     remarks = list(opened.remarks)
@@ -148,7 +151,7 @@ def open_rows(
             labels, known = _labels_of(opened.table, target, known)
     table = opened.table.loc[known].reset_index(drop=True)
     features = table[roles.features(table.columns, target)]
-    X, schema = _features(features, opened.numerals)
+    X, schema = _features(features, opened.numerals, missing)
     groups = None
     if roles.group is not None:
         groups, alone = _groups(table[roles.group])
@@ -181,10 +184,12 @@ def _count(rows: Array) -> str:
     return f"{int(rows.sum()):,} rows" if rows.sum() != 1 else "1 row"
 
 
-def _features(features: Table, numerals: dict[str, Numerals]) -> tuple[Table, Schema]:
+def _features(
+    features: Table, numerals: dict[str, Numerals], missing: Sequence[str]
+) -> tuple[Table, Schema]:
     if not features.shape[1]:
         raise UserError("The table has no column beside the target to learn from.")
-    schema = Schema.of(features, numerals)
+    schema = Schema.of(features, numerals, missing)
     if not schema.columns:
         raise UserError("All columns beside the target are empty.")
     return schema.apply(features), schema

@@ -31,6 +31,7 @@ def train(
     group: str | None = None,
     decimal: str | None = None,
     sheet: str | None = None,
+    missing: Sequence[str] = (),
     strict: bool = False,
     segment: Sequence[str] = (),
     limit_by: str | None = None,
@@ -81,6 +82,9 @@ def train(
         Decimal sign of columns of text that allow both.
     sheet : str, default=None
         Sheet of a workbook.
+    missing : sequence of str, default=()
+        Words, or numbers such as "-999", that mean that a value is missing, in any column. In
+        columns of numbers "-", "?", "n/a", "NULL" and the like do anyway.
     strict : bool, default=False
         Whether to stop where the table has serious faults, such as leaks.
     segment : sequence of str, default=()
@@ -148,6 +152,7 @@ def train(
         group=group,
         decimal=decimal,
         sheet=sheet,
+        missing=tuple(missing),
         strict=strict,
         segment=tuple(segment),
         limit_by=limit_by,

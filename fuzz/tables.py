@@ -25,6 +25,7 @@ import pyarrow.parquet
 
 from fuzz.model_parts import small_model, small_table
 from grayzone.cli import main
+from grayzone.tables.changes import changes_of
 from grayzone.tables.errors import UserError
 from grayzone.tables.reading import read_table
 from grayzone.training import candidates, comparison
@@ -111,7 +112,8 @@ def _written_numbers(rng: Random, n: int) -> Column:
 
     values: Column = [text() for _ in range(n)]
     if n and rng.random() < 0.3:
-        values[rng.randrange(n)] = rng.choice((*_WORDS, "1.5", "1,5", "-", "1,234", None, 3.5))
+        odd = (*_WORDS, "1.5", "1,5", "-", " N/A", "1,234", None, 3.5)
+        values[rng.randrange(n)] = rng.choice(odd)
     return values
 
 
@@ -338,9 +340,10 @@ def check_reading(seed: int) -> None:
         path = written(rng, Path(place), [*names, "y"], [*columns, _target(rng, n)])
         decimal = rng.choice((None, None, None, ",", "."))
         roles = Roles(time=rng.choice(names)) if names and rng.random() < 0.1 else Roles()
+        missing = rng.choice(((), (), ("-", "1.5"), ("0", "nan")))
         rows = None
         with contextlib.suppress(UserError):
-            rows = open_rows(path, "y", roles, decimal=decimal)
+            rows = open_rows(path, "y", roles, decimal=decimal, missing=missing)
         if rows is not None:
             _check_rows(rows, path)
 
@@ -350,6 +353,8 @@ def _check_rows(rows: Rows, path: Path) -> None:
     if len(rows.X) == len(read_table(path)):
         again = rows.schema.apply(read_table(path, text=rows.schema.as_written))
         pd.testing.assert_frame_equal(again, rows.X, check_index_type=False)
+        changes = changes_of(rows.schema, again)
+        assert not changes["change"].any(), f"a table has changed: {changes['change'].tolist()}"
     classes, codes = np.unique(rows.labels, return_inverse=True)
     for finding in inspect_rows(rows.X, rows.schema, codes, list(classes), "y", time=rows.time):
         assert finding.text, "a finding says nothing"

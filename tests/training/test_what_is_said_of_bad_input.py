@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("skops")
 
 from sklearn.ensemble import IsolationForest
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import grayzone
 from fuzz.model_parts import small_table
@@ -126,6 +126,16 @@ def test_a_model_is_saved_by_the_name_of_a_file_or_a_folder(here):
         assert (grayzone.load_model(name).predict(table()) == model.predict(table())).all()
     with pytest.raises(ValueError, match="nowhere does not exist"):
         model.save("nowhere/m.skops")
+
+
+def test_a_report_of_costs_beyond_reckoning():
+    X, y = small_table()[["a", "b"]].to_numpy(), (table()["y"] == "bad").to_numpy()
+    fitted = LogisticRegression().fit(X, y)
+    for costs in ({False: 1, True: 1e200}, {False: 1e-200, True: 1}):
+        with pytest.raises(ValueError, match="costs: a cost must be between"):
+            grayzone.report(fitted, X, y, costs=costs)
+    with pytest.raises(ValueError, match="reject_cost: a cost must be between"):
+        grayzone.report(fitted, X, y, reject_cost=1e200)
 
 
 @pytest.mark.parametrize("kind", [LinearRegression, IsolationForest])

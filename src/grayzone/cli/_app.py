@@ -277,14 +277,14 @@ def predict(
 
 
 def _report_changes(changes: Any, file: Path | None) -> None:
-    """Say what has changed since training, a line each, and write all there is of it."""
+    """Write what has changed since training, and say it, a line each."""
+    if file is not None:
+        write_table(changes, file)
     told = [text for text in changes["change"] if text]
     for text in told[:_MOST_CHANGES]:
         print(f"changed: {text}", file=sys.stderr)
     if len(told) > _MOST_CHANGES:
         print(f"changed: {len(told) - _MOST_CHANGES:,} columns more", file=sys.stderr)
-    if file is not None:
-        write_table(changes, file)
 
 
 def _say_decisions(counts: dict[str, int], output: Path, as_json: bool) -> None:

@@ -32,7 +32,24 @@ from grayzone.numerics.checks import (
 from grayzone.numerics.pitfalls import Pitfall
 
 _DEAREST = 1e250  # mean cost of which a sum over many rows is still a double
+_LARGEST = 1e30  # squares of such costs, and how many times one is another, are numbers
 Costs = Any  # None, "balanced", a mapping {label: cost or (low, high)} or a K x K array
+
+
+def check_sizes(costs: ArrayLike, name: str) -> None:
+    """Refuse costs other than 0 whose errors and shares could not be reckoned.
+
+    Raises
+    ------
+    ValueError
+        If there are any.
+    """
+    amounts = np.abs(np.asarray(costs, dtype=np.float64).ravel())
+    wrong = amounts[(amounts > _LARGEST) | ((amounts > 0.0) & (amounts < 1.0 / _LARGEST))]
+    if len(wrong):
+        raise ValueError(
+            f"{name}: a cost must be between {1.0 / _LARGEST:g} and {_LARGEST:g}; got {wrong[0]:g}."
+        )
 
 
 def cost_matrix(costs: Costs, classes: ArrayLike, prior: ArrayLike | None = None) -> Floats:

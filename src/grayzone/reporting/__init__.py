@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from grayzone.decision.costs import cost_matrix
+from grayzone.decision.costs import check_sizes, cost_matrix
 from grayzone.decision.example_costs import cost_matrices, mean_costs
 from grayzone.estimators.facts import Facts, facts_of, threshold_band
 from grayzone.numerics.checks import check_weights
@@ -163,6 +163,9 @@ def report(
         rows = cost_matrices(example_costs, classes, len(codes))
         costs, given = mean_costs(rows, weight), {"example_costs": example_costs}
     matrix = cost_matrix(costs, classes, prior)
+    check_sizes(matrix, "costs")
+    check_sizes(0.0 if rows is None else rows, "example_costs")
+    check_sizes(0.0 if reject_cost is None else reject_cost, "reject_cost")
     decided = _codes(estimator.predict(X, **given), classes, undecided=reject_cost is not None)
     summary = summarise(
         title=title or facts.name,

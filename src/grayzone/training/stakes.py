@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from grayzone.decision import bayes_decision, near_range, near_threshold, threshold_from_costs
+from grayzone.decision.costs import check_sizes as check_amounts
 from grayzone.decision.costs import error_costs
 from grayzone.decision.limits import Target, cut_at
 from grayzone.decision.near import FACTOR
@@ -19,7 +20,6 @@ from grayzone.decision.rules import rejection_pays
 from grayzone.numerics.pitfalls import Pitfall
 from grayzone.tables.errors import UserError, nearest, not_among, option, shortened
 from grayzone.tables.reading import as_text, read_table
-from grayzone.tables.schema import LARGEST
 
 Array = Any
 
@@ -336,19 +336,17 @@ def _range(value: Any, where: str, table: Any) -> tuple[float, float]:
 
 
 def check_sizes(costs: Any, where: str) -> None:
-    """Refuse positive costs whose squares, or shares of each other, are no numbers.
+    """Refuse costs that are too large or too small to be reckoned with.
 
     Raises
     ------
     UserError
         If there are any.
     """
-    amounts = np.abs(np.asarray(costs, dtype=np.float64))
-    wrong = amounts[(amounts > LARGEST) | ((amounts > 0.0) & (amounts < 1.0 / LARGEST))]
-    if len(wrong):
-        raise UserError(
-            f"{where}: a cost must be between {1.0 / LARGEST:g} and {LARGEST:g}; got {wrong[0]:g}."
-        )
+    try:
+        check_amounts(costs, where)
+    except ValueError as error:
+        raise UserError(str(error)) from error
 
 
 def _is_number(text: str) -> bool:

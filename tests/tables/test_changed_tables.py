@@ -64,9 +64,9 @@ def test_each_change_is_a_line_of_its_own_and_nothing_else_is():
 
 
 def test_a_table_of_the_same_kind_has_not_changed():
-    """Of 400 tables of 1 to 400 rows, later days and codes that are new now and then."""
+    """Of 100 tables of 1 to 400 rows, with later days and codes that are new now and then."""
     schema = Schema.of(table())
-    for seed in range(100):
+    for seed in range(25):
         for n in (1, 3, 20, N):
             new = table(n, seed + 1)
             new["day"] += pd.Timedelta(days=1000)

@@ -126,9 +126,9 @@ def is_gap(values: Any, words: Collection[str]) -> Any:
     if pd.api.types.is_numeric_dtype(values):
         numbers = [PLAIN.number(word) for word in words]
         return values.isin([number for number in numbers if number is not None])
-    folded = {word.strip().casefold() for word in words}
-    same = [str(value).strip().casefold() in folded for value in values]
-    return pd.Series(same, index=values.index, dtype=bool) & values.notna()
+    folded, texts = {word.strip().casefold() for word in words}, values.astype(str)
+    same = [text for text in texts.unique() if str(text).strip().casefold() in folded]
+    return texts.isin(same) & values.notna()
 
 
 def numbers_with_gaps(values: Any) -> Any:

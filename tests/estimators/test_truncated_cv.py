@@ -4,9 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from recording import Recording
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score, get_scorer, log_loss
@@ -117,15 +115,6 @@ def test_fits_with_a_start_reach_the_same_optimum(kernel, n_classes, monkeypatch
         assert model.dual_gap_ <= 1e-6
         plain = clone(model).fit(X[fold[0]], y[fold[0]])
         assert model.objective_ == pytest.approx(plain.objective_, rel=2e-6)
-
-
-def test_labels_of_any_kind():
-    X, y = data()
-    plain = TruncatedLogisticRegressionCV(Cs=2).fit(X, y)
-    named = TruncatedLogisticRegressionCV(Cs=2).fit(X, np.array(["no", "yes"])[y])
-    np.testing.assert_array_equal(named.scores_, plain.scores_)
-    assert named.gate_ == plain.gate_
-    assert set(named.predict(X)) == {"no", "yes"}
 
 
 def test_the_refit_is_a_plain_fit():
@@ -297,17 +286,6 @@ def test_a_precomputed_kernel():
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array])
-def test_sparse_data(kernel, form):
-    X, y = data()
-    X[np.abs(X) < 0.5] = 0.0
-    dense = TruncatedLogisticRegressionCV(Cs=CS, kernel=kernel).fit(X, y)
-    sparse = clone(dense).fit(form(X), y)
-    np.testing.assert_allclose(sparse.scores_, dense.scores_)
-    np.testing.assert_allclose(sparse.predict_proba(form(X)), dense.predict_proba(X), atol=1e-4)
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_several_jobs_change_nothing(kernel):
     X, y = data()
     one = TruncatedLogisticRegressionCV(Cs=CS, kernel=kernel, cv=3).fit(X, y)
@@ -397,34 +375,6 @@ def test_kernel_values_are_shared():
 # ---------------------------------------------------------------------------- on the way
 
 
-def test_an_interruption_leaves_the_estimator_as_it_was(monkeypatch):
-    X, y = data()
-    search = TruncatedLogisticRegressionCV(Cs=2, cv=2)
-    fresh = dict(vars(search))
-    fits = []
-    plain = TruncatedLogisticRegression._fit_to
-
-    def broken(self, *arguments, **options):
-        fits.append(self)
-        if len(fits) % 5 == 0:
-            raise KeyboardInterrupt
-        return plain(self, *arguments, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TruncatedLogisticRegression, "_fit_to", broken)
-        with pytest.raises(KeyboardInterrupt):
-            search.fit(X, y)
-        assert vars(search) == fresh
-    search.fit(X, y)
-    before = dict(vars(search))
-    with monkeypatch.context() as patch:
-        patch.setattr(TruncatedLogisticRegression, "_fit_to", broken)
-        with pytest.raises(KeyboardInterrupt):
-            search.fit(X[:, :2], y)
-    assert vars(search).keys() == before.keys()
-    assert all(vars(search)[name] is value for name, value in before.items())
-
-
 def test_fits_that_do_not_converge_are_counted_in_one_warning():
     X, y = data()
     search = TruncatedLogisticRegressionCV(
@@ -465,24 +415,6 @@ def test_callbacks_may_stop_on_the_way_to_the_gate(enough, plain, zoned):
         np.concatenate([test for _, test in list(StratifiedKFold(4).split(X, y))[:zoned]]),
     )
     np.testing.assert_array_equal(np.isfinite(search.oof_decision_function_), held_out)
-
-
-def test_weights_can_be_routed():
-    X, y = data()
-    weight = np.random.default_rng(0).uniform(size=len(y))
-    search = TruncatedLogisticRegressionCV(Cs=2, zones=[1.0], cv=2, scoring="accuracy")
-    direct = clone(search).fit(X, y, weight)
-    with config_context(enable_metadata_routing=True):
-        asked = (
-            clone(search).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        )
-        routed = cross_validate(
-            asked, X, y, cv=2, params={"sample_weight": weight}, return_estimator=True
-        )
-    halves = StratifiedKFold(2).split(X, y)
-    for model, (train, _) in zip(routed["estimator"], halves, strict=True):
-        by_hand = clone(direct).fit(X[train], y[train], weight[train])
-        np.testing.assert_array_equal(model.scores_, by_hand.scores_)
 
 
 # ---------------------------------------------------------------------------- bad input

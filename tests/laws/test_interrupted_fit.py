@@ -4,10 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
-from grayzone import BayesDecisionClassifier, TruncatedLogisticRegression
+from grayzone import TruncatedLogisticRegression
 from grayzone.numerics.designs import Design
 
 RNG = np.random.default_rng(0)
@@ -57,44 +56,6 @@ def interrupted(request, monkeypatch):
                 call()
 
     return run
-
-
-def test_the_first_fit(estimator, y, interrupted):
-    parameters = dict(vars(estimator))
-    interrupted(lambda: estimator.fit(X, y))
-    # no fitted attribute, not even the number of features
-    assert vars(estimator) == parameters
-    with pytest.raises(NotFittedError):
-        estimator.predict(X)
-
-
-@pytest.mark.parametrize("warm_start", [False, True])
-def test_a_fit_after_another(estimator, y, interrupted, warm_start):
-    estimator.set_params(warm_start=warm_start).fit(X, y)
-    before = dict(vars(estimator))
-    copies = {k: np.copy(v) for k, v in before.items() if isinstance(v, np.ndarray)}
-    predicted = estimator.predict_proba(X)
-    other = np.roll(y, 7)
-    interrupted(lambda: estimator.fit(2.0 * X[:, :3], other))
-    assert vars(estimator).keys() == before.keys()
-    assert all(vars(estimator)[name] is value for name, value in before.items())
-    # and nobody wrote into the arrays
-    for name, value in copies.items():
-        np.testing.assert_array_equal(before[name], value)
-    np.testing.assert_array_equal(estimator.predict_proba(X), predicted)
-
-
-def test_a_fit_after_an_interruption(estimator, y, interrupted):
-    expected = clone(estimator).fit(X, y)
-    interrupted(lambda: estimator.fit(X, y))
-    np.testing.assert_array_equal(estimator.fit(X, y).coef_, expected.coef_)
-
-
-def test_inside_a_wrapper(y, interrupted):
-    wrapper = BayesDecisionClassifier(TruncatedLogisticRegression())
-    interrupted(lambda: wrapper.fit(X, y))
-    with pytest.raises(NotFittedError):
-        wrapper.predict(X)
 
 
 # ---------------------------------------------------------------------------- out of iterations

@@ -390,35 +390,6 @@ def test_weights_reach_the_scorer():
     assert value == accuracy_score(y, found.predict(X), sample_weight=weight)
 
 
-def test_weights_are_repetitions():
-    X, y = data(80)
-    times = np.random.default_rng(0).integers(0, 4, size=80)
-    fold, copies = np.arange(80) % 2, np.repeat(np.arange(80), times)
-
-    def folds(group):
-        return [(np.flatnonzero(group != k), np.flatnonzero(group == k)) for k in range(2)]
-
-    weighted = search_of(cv=folds(fold), costs="balanced").fit(X, y, sample_weight=times)
-    repeated = search_of(cv=folds(fold[copies]), costs="balanced").fit(X[copies], y[copies])
-    np.testing.assert_allclose(weighted.scores_, repeated.scores_, rtol=1e-12)
-    np.testing.assert_allclose(weighted.path_["objective"], repeated.path_["objective"], rtol=1e-9)
-    assert weighted.C_ == repeated.C_
-    np.testing.assert_array_equal(weighted.import_points_, copies[repeated.import_points_])
-    np.testing.assert_allclose(
-        weighted.decision_function(X), repeated.decision_function(X), rtol=0.0, atol=1e-7
-    )
-
-
-def test_rows_without_weight_are_not_there():
-    X, y = data(80)
-    weight = np.random.default_rng(0).integers(0, 3, size=80).astype(float)
-    there = np.flatnonzero(weight)
-    weighted = search_of().fit(X, y, weight)
-    part = search_of().fit(X[there], y[there], weight[there])
-    np.testing.assert_array_equal(weighted.import_points_, there[part.import_points_])
-    np.testing.assert_allclose(weighted.scores_, part.scores_, rtol=1e-12)
-
-
 def test_the_same_seed_gives_the_same_search():
     X, y = data(150, noise=1.0)
     first, again, other = (

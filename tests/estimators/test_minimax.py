@@ -10,10 +10,9 @@ from oracle import kernel_features
 from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import norm
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import pairwise
 from sklearn.model_selection import KFold, LeaveOneOut
-from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.utils import check_random_state
 
 import grayzone.estimators.minimax as module
@@ -726,18 +725,6 @@ def test_units_of_the_features_make_no_difference(parameters):
     np.testing.assert_allclose(scaled.intercept_, plain.intercept_, rtol=1e-6)
 
 
-@pytest.mark.parametrize("parameters", COSTED.values(), ids=COSTED)
-def test_where_zero_is_makes_no_difference(parameters):
-    X, y = data()
-    shift = np.array([1000.0, -300.0, 0.5, 7.0])
-    plain, moved = (fit(rows, y, **parameters) for rows in (X, X + shift))
-    np.testing.assert_allclose(moved.class_bounds_, plain.class_bounds_, rtol=1e-9)
-    np.testing.assert_allclose(moved.coef_, plain.coef_, rtol=1e-6)
-    np.testing.assert_allclose(
-        moved.intercept_, plain.intercept_ - plain.coef_[0] @ shift, rtol=1e-6
-    )
-
-
 def test_a_rotation_makes_no_difference_without_ridge():
     X, y = data()
     turn = np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))[0]
@@ -1020,17 +1007,6 @@ def test_a_single_row_of_a_class_is_an_error(kernel):
         fit(X, y, weight, kernel=kernel)
 
 
-@pytest.mark.parametrize("wrapper", [OneVsRestClassifier, OneVsOneClassifier])
-@pytest.mark.parametrize("parameters", [{}, {"kernel": "rbf"}], ids=["linear", "rbf"])
-def test_more_classes_by_wrappers(wrapper, parameters):
-    X, y = load_iris(return_X_y=True)
-    found = wrapper(MinimaxProbabilityMachine(random_state=0, **parameters)).fit(X, y)
-    # the middle class is not on one side of any plane
-    least = 0.95 if wrapper is OneVsOneClassifier or parameters else 0.8
-    assert found.score(X, y) > least
-    assert found.decision_function(X).shape == (150, 3)
-
-
 # ----------------------------------------------------------------------------- held-out bounds
 
 
@@ -1235,18 +1211,6 @@ def test_bad_parameters_are_told_and_leave_no_trace(name):
         fitted.fit(X[:, :3], y)
     assert_as_before(fitted, before)
     np.testing.assert_array_equal(fitted.set_params(kernel="linear").decision_function(X), scores)
-
-
-def test_kernel_matrices_that_are_none():
-    X, y = data(20)
-    with pytest.raises(ValueError, match=r"square matrix; got shape \(20, 4\)"):
-        fit(X, y, kernel="precomputed")
-    with pytest.raises(ValueError, match="has to be symmetric"):
-        fit(np.tri(20), y, kernel="precomputed")
-    with pytest.raises(TypeError, match=r"(?i)sparse"):
-        fit(sp.csr_array(X @ X.T), y, kernel="precomputed")
-    with pytest.raises(ValueError, match=r"returned an array of shape \(20,\)"):
-        fit(X, y, kernel=lambda A, B: A[:, 0])
 
 
 def test_a_direction_that_separates_has_its_threshold_half_way():

@@ -6,9 +6,8 @@ import pytest
 from recording import Recording
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import KFold
-from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from test_minimax import (
     XOR,
     assert_as_before,
@@ -634,13 +633,6 @@ def test_a_single_row_of_a_class_is_an_error():
     keep = np.concatenate([np.flatnonzero(y == 0)[:1], np.flatnonzero(y == 1)])
     with pytest.raises(ValueError, match=r"two rows of each class; class \S*0\S* has 1"):
         fit(X[keep], y[keep])
-
-
-@pytest.mark.parametrize("wrapper", [OneVsRestClassifier, OneVsOneClassifier])
-def test_more_classes_by_wrappers(wrapper):
-    X, y = load_iris(return_X_y=True)
-    machine = SparseMinimaxProbabilityMachine(n_bases=5, random_state=0)
-    assert wrapper(machine).fit(X, y).score(X, y) > 0.93
 
 
 @pytest.mark.parametrize("basis", ["gaussian", "poly", "tanh"])

@@ -250,26 +250,6 @@ def test_the_score_is_weighted():
     assert search.score(X, y, weight) == -log_loss(y, proba)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_weights_are_repetitions(kernel):
-    X, y = data()
-    times = np.random.default_rng(0).integers(0, 4, size=len(y))
-    fold = np.arange(len(y)) % 3
-    copies = np.repeat(np.arange(len(y)), times)
-
-    def folds(group):
-        return [(np.flatnonzero(group != k), np.flatnonzero(group == k)) for k in range(3)]
-
-    search = TruncatedLogisticRegressionCV(Cs=CS, zones=[0.3, 1.0], kernel=kernel, costs="balanced")
-    weighted = clone(search).set_params(cv=folds(fold)).fit(X, y, sample_weight=times)
-    repeated = clone(search).set_params(cv=folds(fold[copies])).fit(X[copies], y[copies])
-    np.testing.assert_allclose(weighted.scores_, repeated.scores_)
-    assert weighted.C_ == repeated.C_
-    np.testing.assert_allclose(
-        weighted.decision_function(X), repeated.decision_function(X), atol=1e-3
-    )
-
-
 # ---------------------------------------------------------------------------- kinds of data
 
 

@@ -1,4 +1,4 @@
-"""Fits that are interrupted, and fits that run out of iterations."""
+"""Fits that run out of iterations."""
 
 import re
 
@@ -7,7 +7,6 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from grayzone import TruncatedLogisticRegression
-from grayzone.numerics.designs import Design
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))
@@ -15,50 +14,11 @@ LABELS = {
     "two classes": (X[:, 0] + RNG.normal(size=300) > 0.0).astype(int),
     "three classes": np.digitize(X[:, 0] + 0.5 * RNG.normal(size=300), [-0.5, 0.5]),
 }
-SETTINGS = {
-    "auto": {},
-    "full likelihood": {"zone": None},
-    "primal": {"solver": "primal"},
-    "ramp": {"loss": "ramp", "zone": 0.5},
-}
 
 
 @pytest.fixture(params=LABELS)
 def y(request):
     return LABELS[request.param]
-
-
-@pytest.fixture(params=SETTINGS)
-def estimator(request):
-    return TruncatedLogisticRegression(**SETTINGS[request.param])
-
-
-@pytest.fixture(params=[1, 3])
-def interrupted(request, monkeypatch):
-    """Run a call in which the k-th product with the data is an interruption from the keyboard."""
-
-    def run(call):
-        calls = iter(range(request.param - 1))
-
-        def broken(plain):
-            def product(*arguments):
-                if next(calls, None) is None:
-                    raise KeyboardInterrupt
-                return plain(*arguments)
-
-            return product
-
-        with monkeypatch.context() as patch:
-            for kind in Design.__subclasses__():
-                for name in ("scores", "gradient", "gram"):
-                    patch.setattr(kind, name, broken(getattr(kind, name)))
-            with pytest.raises(KeyboardInterrupt):
-                call()
-
-    return run
-
-
-# ---------------------------------------------------------------------------- out of iterations
 
 
 @pytest.mark.parametrize("loss", ["truncated", "ramp"])

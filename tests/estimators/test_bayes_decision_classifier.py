@@ -1,6 +1,5 @@
 """The meta-estimator: costs obeyed, and life inside scikit-learn."""
 
-import pickle
 from collections import UserDict
 
 import array_api_strict
@@ -8,21 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_iris, make_classification
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils import get_tags
 
 from grayzone import BayesDecisionClassifier
 from grayzone.decision import bayes_decision
@@ -208,21 +202,6 @@ def test_string_labels_do_not_cut_the_undecided_label_short(unbalanced):
     assert clf.actions_.tolist() == ["n", "y", "undecided"]
 
 
-@pytest.mark.parametrize("kind", [list, pd.Series, lambda y: pd.Series(y, dtype="category")])
-def test_labels_and_data_from_pandas(unbalanced, kind):
-    X, y = unbalanced
-    frame = pd.DataFrame(X, columns=list("abcde"))
-    labels = kind(np.asarray(["n", "y"])[y])
-    clf = BayesDecisionClassifier(
-        LogisticRegression(), costs={"n": 1, "y": 4}, reject_cost=0.4, undecided_label="ask a human"
-    ).fit(frame, labels)
-    got = clf.predict(frame)
-    assert set(got) == {"n", "y", "ask a human"}
-    assert expected_cost(
-        labels, got, costs={"n": 1, "y": 4}, reject_cost=0.4, undecided_label="ask a human"
-    ) < expected_cost(labels, np.full(len(y), "y"), costs={"n": 1, "y": 4})
-
-
 @pytest.mark.parametrize(
     ("labels", "undecided_label", "message"),
     [
@@ -338,16 +317,6 @@ def test_an_interrupt_half_way_changes_nothing(unbalanced):
     assert clf.cost_matrix_.tolist() == [[0, 1], [4, 0]]
 
 
-def test_unfitted(unbalanced):
-    clf = BayesDecisionClassifier(LogisticRegression())
-    for method in ("predict", "predict_proba", "decision_function", "expected_costs"):
-        with pytest.raises(NotFittedError):
-            getattr(clf, method)(unbalanced[0])
-    for attribute in ("classes_", "threshold_", "cost_matrix_", "n_features_in_"):
-        with pytest.raises(AttributeError, match="is not fitted"):
-            getattr(clf, attribute)
-
-
 def test_methods_follow_the_wrapped_classifier(unbalanced):
     X, y = unbalanced
     assert not hasattr(BayesDecisionClassifier(GaussianNB()), "decision_function")
@@ -388,15 +357,6 @@ def test_sample_weight_reaches_the_classifier(unbalanced):
     clf = BayesDecisionClassifier(LogisticRegression()).fit(X, y, sample_weight=weights)
     inner = LogisticRegression().fit(X, y, sample_weight=weights)
     np.testing.assert_array_equal(clf.estimator_.coef_, inner.coef_)
-
-
-def test_other_fit_parameters_reach_the_classifier(unbalanced):
-    X, y = unbalanced
-    weights = np.random.default_rng(0).random(len(y))
-    pipe = make_pipeline(StandardScaler(), LogisticRegression())
-    clf = BayesDecisionClassifier(pipe).fit(X, y, logisticregression__sample_weight=weights)
-    inner = clone(pipe).fit(X, y, logisticregression__sample_weight=weights)
-    np.testing.assert_array_equal(clf.decision_function(X), inner.decision_function(X))
 
 
 @pytest.fixture
@@ -457,37 +417,6 @@ def test_search_over_costs_and_inner_parameters(unbalanced):
         BayesDecisionClassifier(LogisticRegression()), grid, scoring=make_cost_scorer(costs), cv=3
     ).fit(X, y)
     assert search.best_params_["costs"] == costs
-
-
-def test_pickle_and_clone(unbalanced):
-    X, y = unbalanced
-    clf = BayesDecisionClassifier(LogisticRegression(), costs={0: 1, 1: 3}, reject_cost=0.2)
-    clf.fit(X, y)
-    again = pickle.loads(pickle.dumps(clf))
-    np.testing.assert_array_equal(again.predict(X), clf.predict(X))
-    assert "estimator_" not in vars(clone(clf))
-
-
-def test_inside_a_pipeline_and_cross_validation(unbalanced):
-    X, y = unbalanced
-    pipe = make_pipeline(
-        StandardScaler(), BayesDecisionClassifier(LogisticRegression(), reject_cost=0.3)
-    )
-    assert set(cross_val_predict(pipe, X, y, cv=3)) == {0, 1, -1}
-
-
-def test_input_tags_are_those_of_the_wrapped_classifier(unbalanced):
-    X, y = unbalanced
-    tags = get_tags(BayesDecisionClassifier(HistGradientBoostingClassifier()))
-    assert tags.input_tags.allow_nan
-    assert not tags.input_tags.sparse
-    assert get_tags(BayesDecisionClassifier(LogisticRegression())).input_tags.sparse
-    assert get_tags(
-        BayesDecisionClassifier(KNeighborsClassifier(metric="precomputed"))
-    ).input_tags.pairwise
-    clf = BayesDecisionClassifier(LogisticRegression())
-    csr = sparse.csr_array(X)
-    np.testing.assert_array_equal(clf.fit(csr, y).predict(csr), clf.fit(X, y).predict(X))
 
 
 def test_missing_attributes_stay_missing(unbalanced):

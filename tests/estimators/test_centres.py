@@ -1,14 +1,12 @@
 """Kernels on few centres: exact where all rows are centres, certified and bounded where not."""
 
 import os
-import pickle
 from itertools import pairwise
 
 os.environ["SCIPY_ARRAY_API"] = "1"  # read when SciPy is imported
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.special import expit
 from sklearn import config_context
 from sklearn.base import clone
@@ -165,14 +163,6 @@ def test_centres_may_be_given():
     np.testing.assert_allclose(raw, scores, atol=1e-10)
 
 
-def test_sparse_centres_beside_dense_rows():
-    X, y = moons()
-    model = TruncatedLogisticRegression(kernel="rbf", centres=X[:20]).fit(X, y)
-    other = TruncatedLogisticRegression(kernel="rbf", centres=sp.csr_array(X[:20])).fit(X, y)
-    np.testing.assert_allclose(other.objective_, model.objective_, rtol=1e-9)
-    np.testing.assert_allclose(other.predict_proba(X), model.predict_proba(X), atol=1e-6)
-
-
 @pytest.mark.parametrize("selection", ["random", "leverage", "import"])
 def test_selections_choose_rows_of_all_classes(selection):
     rng = np.random.default_rng(0)
@@ -315,24 +305,6 @@ def test_a_mapped_design_is_a_dense_one_of_features(kept):
     np.testing.assert_allclose(design.take(rows).scores(coef), dense.scores(coef)[rows], atol=1e-9)
 
 
-def test_a_coarse_gram_is_close_in_every_direction(kept, monkeypatch):
-    monkeypatch.setattr("grayzone.numerics.centred_design._WORTH_ROUNDING", 0.0)
-    rng = np.random.default_rng(0)
-    X, Z = rng.normal(size=(300, 2)), rng.normal(size=(20, 2))
-    features, _ = centre_map(Kernel("rbf", 0.1), Z, np.empty(0))
-    weights, residual = rng.random((300, 1)), rng.normal(size=(300, 1))
-    exact, pull = CentredDesign(X, features, coarse=False).gram(weights, residual)
-    coarse, other = CentredDesign(X, features, budget=kept).gram(weights, residual)
-    np.testing.assert_allclose(other, pull, atol=1e-8)
-    assert 0.0 < np.abs(coarse - exact).max() < 1e-3
-    np.testing.assert_array_equal(coarse[0], coarse[0].T)
-    # as a preconditioner: eigenvalues of the quotient are near one, down to small penalties
-    for penalty, off in ((1e-4, 0.05), (1.0, 1e-4)):
-        ridge = penalty * np.eye(21)
-        quotient = np.linalg.eigvals(np.linalg.solve(exact[0] + ridge, coarse[0] + ridge))
-        assert np.abs(quotient - 1.0).max() < off
-
-
 @pytest.mark.parametrize("zone", [None, 1.0])
 def test_coarse_hessians_lead_to_the_same_optimum(zone, kept, monkeypatch):
     X, y = moons(300)
@@ -385,14 +357,6 @@ def test_the_ramp_goes_with_centres():
     model = TruncatedLogisticRegression(centres=150, **settings).fit(X, y)
     np.testing.assert_allclose(model.objective_, exact.objective_, rtol=1e-4)
     assert not hasattr(model, "restriction_cost_")
-
-
-def test_models_are_pickled():
-    X, y = moons()
-    model = TruncatedLogisticRegression(kernel="rbf", centres=15, random_state=0).fit(X, y)
-    other = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
-    np.testing.assert_array_equal(other.centres_, model.centres_)
 
 
 def test_a_warm_start_starts_anew():

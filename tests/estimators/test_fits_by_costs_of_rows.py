@@ -304,27 +304,6 @@ SOME = [Truncated(), Truncated(kernel="rbf"), Truncated(zone=None), Bounds(n_bou
 
 
 @pytest.mark.parametrize("model", SOME, ids=repr)
-def test_their_unit_does_not_matter(model):
-    X, y, errors = data(200, seed=9)
-    one, other = (clone(model).fit(X, y, example_costs=mapping(errors * u)) for u in (1.0, 37.0))
-    np.testing.assert_allclose(other.predict_proba(X), one.predict_proba(X), atol=1e-12)
-    assert other.cost_matrix_ == pytest.approx(37.0 * one.cost_matrix_)
-
-
-@pytest.mark.parametrize("model", SOME, ids=repr)
-def test_weights_are_repetitions(model):
-    X, y, errors = data(150, seed=10)
-    times = np.random.default_rng(10).integers(0, 4, size=150)
-    weighed = clone(model).set_params(tol=1e-12)
-    weighed.fit(X, y, times, example_costs=mapping(errors))
-    repeated = clone(weighed).fit(
-        *(np.repeat(a, times, axis=0) for a in (X, y)),
-        example_costs=mapping(np.repeat(errors, times, axis=0)),
-    )
-    np.testing.assert_allclose(weighed.predict_proba(X), repeated.predict_proba(X), atol=1e-7)
-
-
-@pytest.mark.parametrize("model", SOME, ids=repr)
 def test_rows_without_a_stake_have_no_influence(model):
     X, y, errors = data(200, seed=11)
     matrices = cost_matrices(mapping(errors), [0, 1])

@@ -1,21 +1,16 @@
 """The import vector machine: its choices, its optimum, its stopping rules and its manners."""
 
-import inspect
-import pickle
 import tracemalloc
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
-import scipy.sparse as sp
 from plain_greedy import Plain, gaussian_kernel
 from recording import Recording
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import expit, logsumexp, softmax, xlogy
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.metrics import pairwise as kernels
 from sklearn.preprocessing import scale
@@ -34,11 +29,6 @@ def data(n=80, n_classes=2, seed=0, d=2, noise=0.4):
 
 def fit(X, y, sample_weight=None, **parameters):
     return ImportVectorMachine(**parameters).fit(X, y, sample_weight=sample_weight)
-
-
-def fitted_state(estimator):
-    """Names of all that a fit left behind."""
-    return vars(estimator).keys() - estimator.get_params(deep=False).keys()
 
 
 KINDS = {
@@ -349,14 +339,6 @@ def test_a_precomputed_kernel_knows_rows_without_weight():
     )
 
 
-def test_weights_times_c_are_what_counts():
-    X, y = data()
-    one = fit(X, y, C=2.0)
-    other = fit(X, y, np.full(80, 4.0), C=0.5)
-    np.testing.assert_array_equal(other.import_points_, one.import_points_)
-    np.testing.assert_allclose(other.objective_path_, 4.0 * one.objective_path_, rtol=1e-9)
-
-
 @pytest.mark.parametrize("factor", [1e-12, 1e12])
 def test_the_kernel_times_c_is_what_counts(factor, kind):
     n_classes, parametrization = kind
@@ -387,21 +369,6 @@ def test_extreme_penalties(C, noise, zone, kind):
     else:
         assert np.isfinite(found.dual_coef_).all()
         assert found.score(X, y) > 0.1 + np.bincount(y).max() / 40
-
-
-def test_class_weights_are_sample_weights():
-    X, y = data(80, 3)
-    per_class = {0: 1.0, 1: 3.0, 2: 0.5}
-    by_class = fit(X, y, gamma=0.5, class_weight=per_class)
-    by_row = fit(X, y, np.array([per_class[c] for c in y]), gamma=0.5)
-    np.testing.assert_array_equal(by_class.import_points_, by_row.import_points_)
-    np.testing.assert_array_equal(by_class.dual_coef_, by_row.dual_coef_)
-    weight = np.random.default_rng(0).uniform(size=80)
-    mass = np.bincount(y, weight)
-    balanced = fit(X, y, weight, gamma=0.5, class_weight="balanced")
-    explicit = fit(X, y, weight * (weight.sum() / (3.0 * mass))[y], gamma=0.5)
-    np.testing.assert_array_equal(balanced.import_points_, explicit.import_points_)
-    assert_same_function(explicit, balanced, X)
 
 
 def test_costs_move_the_threshold_and_nothing_else():
@@ -982,30 +949,6 @@ def assert_same_function_values(one, rows, other, others, atol=1e-8):
     )
 
 
-def test_sparse_data_are_dense_data(kernel):
-    parameters, _, (X, y) = kernel
-    X = np.where(np.abs(X) < 0.6, 0.0, X)
-    dense = fit(X, y, **parameters)
-    for form in (sp.csr_array, sp.csc_array, sp.csr_matrix):
-        sparse = fit(form(X), y, **parameters)
-        np.testing.assert_array_equal(sparse.import_points_, dense.import_points_)
-        assert sp.issparse(sparse.import_vectors_)
-        np.testing.assert_array_equal(sparse.import_vectors_.toarray(), dense.import_vectors_)
-        for rows in (X, sp.csr_array(X), sp.csc_array(X)):
-            assert_same_function_values(sparse, rows, dense, X)
-            assert_same_function_values(dense, rows, dense, X)
-
-
-def test_single_precision_data(kernel):
-    parameters, _, (X, y) = kernel
-    X = X.astype(np.float32)
-    single, double = fit(X, y, **parameters), fit(X.astype(float), y, **parameters)
-    np.testing.assert_array_equal(single.import_points_, double.import_points_)
-    assert single.import_vectors_.dtype == np.float32
-    # the values of the data are the same; all else is computed in double precision
-    assert_same_function_values(single, X, double, X.astype(float), atol=1e-6)
-
-
 def test_a_kernel_function_may_keep_what_it_returns():
     X, y = data()
     known = {}
@@ -1127,49 +1070,6 @@ def test_caps_of_three_classes():
 # ---------------------------------------------------------------------------- kinds of labels
 
 
-def test_labels_of_any_kind():
-    X, y = data(90, 3)
-    plain = fit(X, y)
-    for labels in (["a", "b", "c"], [-3, 0, 12], [0.0, 1.0, 2.0]):
-        named = fit(X, np.array(labels)[y])
-        assert named.classes_.tolist() == labels
-        np.testing.assert_array_equal(named.dual_coef_, plain.dual_coef_)
-        np.testing.assert_array_equal(named.predict(X), np.array(labels)[plain.predict(X)])
-    X, y = data()
-    two = fit(X, np.array(["yes", "no"])[y], costs={"yes": 1.0, "no": 2.0})
-    assert two.classes_.tolist() == ["no", "yes"]
-    np.testing.assert_allclose(two.decision_function(X), -fit(X, y).decision_function(X), atol=1e-7)
-    assert set(fit(X, y.astype(bool)).predict(X)) == {False, True}
-
-
-def test_names_of_the_features():
-    X, y = data()
-    frame = pd.DataFrame(X, columns=["length", "width"])
-    found = fit(frame, pd.Series(y))
-    assert found.feature_names_in_.tolist() == ["length", "width"]
-    np.testing.assert_array_equal(found.dual_coef_, fit(X, y).dual_coef_)
-    np.testing.assert_array_equal(found.predict(frame), fit(X, y).predict(X))
-    with pytest.raises(ValueError, match="feature names"):
-        found.predict(frame.rename(columns={"width": "height"}))
-    assert not hasattr(found.fit(X, y), "feature_names_in_")
-
-
-def test_data_are_not_changed():
-    X, y = data()
-    weight = np.linspace(0.0, 1.0, 80)
-    K = gaussian_kernel(X, X, 1.0)
-    for matrix, name in ((X, "rbf"), (np.asfortranarray(X), "linear"), (K, "precomputed")):
-        copies = matrix.copy(), y.copy(), weight.copy()
-        found = fit(matrix, y, weight, kernel=name, allow_removal=True, max_import_points=6)
-        found.predict(matrix)
-        for now, before in zip((matrix, y, weight), copies, strict=True):
-            np.testing.assert_array_equal(now, before)
-    for array in (X, y, weight, K):
-        array.setflags(write=False)
-    fit(X, y, weight, max_import_points=3)
-    fit(K, y, weight, kernel="precomputed", max_import_points=3)
-
-
 # ------------------------------------------------------------------------------ bad parameters
 
 BAD = {
@@ -1258,161 +1158,6 @@ def test_bad_parameters_are_told_and_leave_no_trace(name):
     np.testing.assert_array_equal(fitted.set_params(kernel="rbf").predict_proba(X), predicted)
 
 
-BAD_DATA = {
-    "one class": ((np.zeros((9, 2)), np.ones(9)), "at least two classes.*got one class"),
-    "nan": ((np.full((9, 2), np.nan), np.arange(9) % 2), "Input X contains NaN"),
-    "continuous targets": ((np.zeros((9, 2)), np.linspace(0.0, 1.0, 9)), "Unknown label type"),
-    "negative weights": (
-        (np.zeros((9, 2)), np.arange(9) % 2, -np.ones(9)),
-        "sample_weight must not be negative",
-    ),
-    "no weight": ((np.zeros((9, 2)), np.arange(9) % 2, np.zeros(9)), "must have a positive entry"),
-    "a class without weight": (
-        (np.zeros((9, 2)), np.arange(9) % 3, np.arange(9) % 3),
-        r"classes \[0\] have weight zero",
-    ),
-    "weights too few": ((np.zeros((9, 2)), np.arange(9) % 2, np.ones(8)), r"shape \(9,\)"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_DATA)
-def test_bad_data_are_told_and_leave_no_trace(name):
-    arguments, message = BAD_DATA[name]
-    found = fit(*data(40), max_import_points=3)
-    before = frozen(found)
-    with pytest.raises(ValueError, match=message):
-        found.fit(*arguments)
-    assert_as_before(found, before)
-
-
-@pytest.mark.parametrize("call", [1, 2, 5])
-def test_an_interruption_leaves_the_estimator_as_it_was(call, monkeypatch):
-    X, y = data()
-    calls, plain = [], growth.refit
-
-    def broken(*arguments, **more):
-        calls.append(arguments)
-        if len(calls) == call:
-            raise KeyboardInterrupt
-        return plain(*arguments, **more)
-
-    fresh, fitted = ImportVectorMachine(), fit(X, y)
-    for estimator in (fresh, fitted):
-        before = frozen(estimator)
-        calls.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(growth, "refit", broken)
-            with pytest.raises(KeyboardInterrupt):
-                estimator.fit(X[:, :1], np.roll(y, 7))
-        assert_as_before(estimator, before)
-    with pytest.raises(NotFittedError):
-        fresh.predict(X)
-    np.testing.assert_array_equal(fresh.fit(X, y).dual_coef_, fitted.dual_coef_)
-
-
-def test_nothing_is_left_of_an_earlier_fit():
-    X, y = data(60, 3)
-    K = gaussian_kernel(X, X, 1.0)
-    frame = pd.DataFrame(X, columns=["length", "width"])
-    fits = [
-        ({"early_stopping": True, "random_state": 0}, frame),
-        ({}, X),
-        ({"kernel": "precomputed"}, K),
-        ({"kernel": "rbf", "parametrization": "reference"}, sp.csr_array(X)),
-        ({"kernel": "linear", "zone": 1.0}, X),
-    ]
-    used = ImportVectorMachine()
-    for parameters, rows in fits:
-        used.set_params(**{**ImportVectorMachine().get_params(), **parameters}).fit(rows, y)
-        fresh = clone(used).fit(rows, y)
-        assert vars(used).keys() == vars(fresh).keys()
-        np.testing.assert_array_equal(used.predict_proba(rows), fresh.predict_proba(rows))
-        np.testing.assert_array_equal(used.import_points_, fresh.import_points_)
-
-
-def test_fitted_attributes():
-    X, y = data()
-    public = {
-        "classes_",
-        "import_points_",
-        "dual_coef_",
-        "intercept_",
-        "objective_path_",
-        "objective_",
-        "dual_gap_",
-        "zone_",
-        "threshold_",
-        "cost_matrix_",
-        "n_iter_",
-        "n_features_in_",
-    }
-    found = fit(X, y)
-    assert {name for name in fitted_state(found) if not name.startswith("_")} == public
-    early = fit(X, y, early_stopping=True, random_state=0)
-    assert {name for name in fitted_state(early) if not name.startswith("_")} == public | {
-        "held_out_path_"
-    }
-    assert found.import_points_.dtype.kind == "i"
-    assert isinstance(found.n_iter_, int)
-    assert isinstance(found.objective_, float)
-    assert isinstance(found.dual_gap_, float)
-    assert found.n_features_in_ == 2
-    with pytest.raises(NotFittedError):
-        _ = ImportVectorMachine().import_vectors_
-
-
-def test_parameters():
-    defaults = {
-        "C": 1.0,
-        "kernel": "rbf",
-        "gamma": "scale",
-        "degree": 3,
-        "coef0": 0.0,
-        "max_import_points": None,
-        "selection": "one-step",
-        "n_candidates": None,
-        "points_per_step": 1,
-        "allow_removal": False,
-        "move_points": False,
-        "zone": None,
-        "tol": 1e-3,
-        "n_iter_no_change": 3,
-        "early_stopping": False,
-        "validation_fraction": 0.1,
-        "parametrization": "symmetric",
-        "fit_intercept": True,
-        "costs": None,
-        "class_weight": None,
-        "random_state": None,
-    }
-    assert ImportVectorMachine().get_params() == defaults
-    parameters = list(inspect.signature(ImportVectorMachine).parameters.values())
-    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[1:])
-    changed = ImportVectorMachine(3.0, kernel="poly", zone=(0.2, 0.8), allow_removal=True)
-    assert clone(changed).get_params() == {
-        **defaults,
-        "C": 3.0,
-        "kernel": "poly",
-        "zone": (0.2, 0.8),
-        "allow_removal": True,
-    }
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed"])
-def test_pickles(kernel):
-    X, y = data(80, 3)
-    rows = gaussian_kernel(X, X, 1.0) if kernel == "precomputed" else X
-    found = fit(rows, y, kernel=kernel, max_import_points=5)
-    text = pickle.dumps(found)
-    again = pickle.loads(text)
-    np.testing.assert_array_equal(again.predict_proba(rows), found.predict_proba(rows))
-    np.testing.assert_array_equal(again.import_vectors_, found.import_vectors_)
-    assert vars(again).keys() == vars(found).keys()
-    # five rows, not all of them
-    many, y = data(5000, d=10)
-    assert len(pickle.dumps(fit(many, y, n_candidates=20, max_import_points=5))) < 20_000
-
-
 # ------------------------------------------------------------------------------------ callbacks
 
 
@@ -1463,25 +1208,6 @@ def test_a_callback_may_stop_the_growth():
     np.testing.assert_array_equal(
         found.dual_coef_, fit(X, y, tol=0.0, max_import_points=4).dual_coef_
     )
-
-
-@pytest.mark.usefixtures("callbacks")
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_an_error_of_a_callback_leaves_the_estimator_as_it_was(error):
-    X, y = data()
-    recording = Recording("round", raise_at=2, error=error)
-    fresh = ImportVectorMachine().set_callbacks(recording)
-    fitted = fit(X, y).set_callbacks(Recording("round", raise_at=2, error=error))
-    for estimator in (fresh, fitted):
-        before = frozen(estimator)
-        with pytest.raises(error):
-            estimator.fit(X[:, :1], np.roll(y, 7))
-        assert_as_before(estimator, before)
-    assert len(recording.facts) == 2
-    assert recording.kinds("fit")[-1] == "teardown"
-    assert fitted.predict(X).shape == (80,)
-    with pytest.raises(NotFittedError):
-        fresh.predict(X)
 
 
 @pytest.mark.parametrize("parametrization", ["symmetric", "reference"])

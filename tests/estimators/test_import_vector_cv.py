@@ -1,21 +1,18 @@
 """The path of penalties, steps (C1) to (C5): the same points, scores and choice as by hand."""
 
-import pickle
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from plain_greedy import Plain, gaussian_kernel
 from recording import Recording
 from scipy.special import softmax
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, get_scorer, log_loss
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
+from sklearn.model_selection import KFold, StratifiedKFold
 from test_import_vector import assert_as_before, data, frozen
 
 from grayzone import ImportVectorMachine, ImportVectorMachineCV
@@ -393,35 +390,6 @@ def test_weights_reach_the_scorer():
     assert value == accuracy_score(y, found.predict(X), sample_weight=weight)
 
 
-def test_weights_are_repetitions():
-    X, y = data(80)
-    times = np.random.default_rng(0).integers(0, 4, size=80)
-    fold, copies = np.arange(80) % 2, np.repeat(np.arange(80), times)
-
-    def folds(group):
-        return [(np.flatnonzero(group != k), np.flatnonzero(group == k)) for k in range(2)]
-
-    weighted = search_of(cv=folds(fold), costs="balanced").fit(X, y, sample_weight=times)
-    repeated = search_of(cv=folds(fold[copies]), costs="balanced").fit(X[copies], y[copies])
-    np.testing.assert_allclose(weighted.scores_, repeated.scores_, rtol=1e-12)
-    np.testing.assert_allclose(weighted.path_["objective"], repeated.path_["objective"], rtol=1e-9)
-    assert weighted.C_ == repeated.C_
-    np.testing.assert_array_equal(weighted.import_points_, copies[repeated.import_points_])
-    np.testing.assert_allclose(
-        weighted.decision_function(X), repeated.decision_function(X), rtol=0.0, atol=1e-7
-    )
-
-
-def test_rows_without_weight_are_not_there():
-    X, y = data(80)
-    weight = np.random.default_rng(0).integers(0, 3, size=80).astype(float)
-    there = np.flatnonzero(weight)
-    weighted = search_of().fit(X, y, weight)
-    part = search_of().fit(X[there], y[there], weight[there])
-    np.testing.assert_array_equal(weighted.import_points_, there[part.import_points_])
-    np.testing.assert_allclose(weighted.scores_, part.scores_, rtol=1e-12)
-
-
 def test_the_same_seed_gives_the_same_search():
     X, y = data(150, noise=1.0)
     first, again, other = (
@@ -474,24 +442,7 @@ def test_without_a_refit_there_is_a_choice_but_no_model():
     assert vars(found).keys() == vars(chosen).keys()
 
 
-def test_it_has_to_be_fitted_first():
-    X, _ = data(20)
-    with pytest.raises(NotFittedError) as told:
-        ImportVectorMachineCV().predict(X)
-    assert "refit" not in str(told.value)
-
-
 # ------------------------------------------------------------------------------- parameters
-
-
-def test_parameters_are_those_of_the_plain_estimator():
-    own = {"Cs", "cv", "scoring", "refit", "n_jobs"}
-    plain = ImportVectorMachine().get_params()
-    names = ImportVectorMachineCV().get_params()
-    assert names.keys() - plain.keys() == own
-    assert plain.keys() - names.keys() == {"C", "early_stopping", "move_points"}
-    shared = names.keys() & plain.keys() - {"validation_fraction"}
-    assert {n: names[n] for n in shared} == {n: plain[n] for n in shared}
 
 
 def test_parameters_reach_the_fits():
@@ -583,83 +534,6 @@ def test_a_precomputed_kernel():
         search_of(kernel="precomputed").fit(K[:, :5], y)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
-@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array])
-def test_sparse_data(form, kernel):
-    X, y = data(80, d=6)
-    X[np.abs(X) < 0.5] = 0.0
-    dense = search_of(kernel=kernel, max_import_points=5).fit(X, y)
-    sparse = clone(dense).fit(form(X), y)
-    np.testing.assert_allclose(sparse.scores_, dense.scores_)
-    np.testing.assert_array_equal(sparse.import_points_, dense.import_points_)
-    np.testing.assert_allclose(sparse.predict_proba(form(X)), dense.predict_proba(X), atol=1e-8)
-
-
-def test_labels_and_names():
-    X, y = data(80)
-    plain = search_of().fit(X, y)
-    frame = pd.DataFrame(X, columns=["length", "width"])
-    named = search_of().fit(frame, np.array(["no", "yes"])[y])
-    assert named.feature_names_in_.tolist() == ["length", "width"]
-    assert named.n_features_in_ == 2
-    np.testing.assert_array_equal(named.scores_, plain.scores_)
-    assert set(named.predict(frame)) == {"no", "yes"}
-    with pytest.raises(ValueError, match="feature names"):
-        named.predict(frame.rename(columns={"width": "height"}))
-
-
-def test_pickles():
-    X, y = data(80, 3)
-    found = search_of().fit(X, y)
-    again = pickle.loads(pickle.dumps(found))
-    np.testing.assert_array_equal(again.predict_proba(X), found.predict_proba(X))
-    np.testing.assert_array_equal(again.import_vectors_, found.import_vectors_)
-    assert vars(again).keys() == vars(found).keys()
-
-
-def test_nothing_is_left_of_an_earlier_fit():
-    X, y = data(80)
-    K = rbf_kernel(X)
-    used = search_of().fit(pd.DataFrame(X, columns=["length", "width"]), y)
-    for parameters, rows in (
-        ({"kernel": "precomputed"}, K),
-        ({"kernel": "linear"}, X),
-        ({"refit": False}, X),
-        ({"refit": True, "zone": 1.0}, X),
-    ):
-        used.set_params(**parameters).fit(rows, y)
-        fresh = clone(used).fit(rows, y)
-        assert vars(used).keys() == vars(fresh).keys()
-        np.testing.assert_array_equal(used.scores_, fresh.scores_)
-
-
-def test_an_interruption_leaves_the_estimator_as_it_was(monkeypatch):
-    X, y = data(60)
-    calls, limits, plain = [], [], growth.refit
-
-    def broken(*arguments, **more):
-        calls.append(arguments)
-        if len(calls) in limits:
-            raise KeyboardInterrupt
-        return plain(*arguments, **more)
-
-    fresh, fitted = search_of(cv=2), search_of(cv=2).fit(X, y)
-    with monkeypatch.context() as patch:
-        patch.setattr(growth, "refit", broken)
-        clone(fresh).fit(X, y)
-        total = len(calls)
-        # in the first fold, in the second one, while the model is fitted to all rows
-        for limit in (1, total // 2, total):
-            limits[:] = [limit]
-            for estimator in (fresh, fitted):
-                before = frozen(estimator)
-                calls.clear()
-                with pytest.raises(KeyboardInterrupt):
-                    estimator.fit(X, y)
-                assert_as_before(estimator, before)
-    np.testing.assert_array_equal(fresh.fit(X, y).dual_coef_, fitted.dual_coef_)
-
-
 @pytest.mark.parametrize(("enough", "told"), [(9, 4), (2, 2)])
 def test_callbacks_hear_of_folds_and_may_stop(enough, told):
     pytest.importorskip("sklearn.callback")
@@ -672,23 +546,6 @@ def test_callbacks_hear_of_folds_and_may_stop(enough, told):
     np.testing.assert_array_equal(found.scores_, alone.scores_[:, :told])
     assert sorted(set(found.path_["fold"])) == list(range(told))
     assert found.predict(X).shape == y.shape
-
-
-def test_weights_can_be_routed():
-    X, y = data(80)
-    weight = np.random.default_rng(0).uniform(size=80)
-    search = search_of(cv=2, scoring="accuracy", max_import_points=4)
-    with config_context(enable_metadata_routing=True):
-        asked = (
-            clone(search).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        )
-        routed = cross_validate(
-            asked, X, y, cv=2, params={"sample_weight": weight}, return_estimator=True
-        )
-    halves = StratifiedKFold(2).split(X, y)
-    for model, (train, _) in zip(routed["estimator"], halves, strict=True):
-        by_hand = clone(search).fit(X[train], y[train], weight[train])
-        np.testing.assert_array_equal(model.scores_, by_hand.scores_)
 
 
 def test_the_path_costs_little_more_than_its_end(monkeypatch):

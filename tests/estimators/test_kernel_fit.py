@@ -6,7 +6,6 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from oracle import softmax_kernel_point
 from problems import (
     LARGE_KERNEL_CASES,
     MULTICLASS_KERNEL_CASES,
@@ -15,13 +14,11 @@ from problems import (
     select,
 )
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
-from sklearn.model_selection import GridSearchCV, cross_val_predict
-from sklearn.utils import get_tags
+from sklearn.model_selection import cross_val_predict
 
-from grayzone import BayesDecisionClassifier, TruncatedLogisticRegression
+from grayzone import TruncatedLogisticRegression
 
 CASES = (
     select(SMALL_KERNEL_CASES, "rbf-120", "rbf-repeated-rows", "poly-3", "no-intercept", "sparse")
@@ -54,38 +51,10 @@ def fit(case, **parameters):
     return estimator.fit(X, y, sample_weight=sample_weight)
 
 
-def dense(X):
-    return X.toarray() if sp.issparse(X) else X
-
-
 SIZES = pytest.mark.parametrize("n", [120, 400])
 
 
 # -------------------------------------------------------------------------------------- attributes
-
-
-@by_name(CASES)
-def test_attributes(case):
-    X, y, weight, problem = case.build()
-    estimator = fit(case)
-    outputs = 1 if len(np.unique(y)) == 2 else len(np.unique(y))
-    support = estimator.support_
-    assert 0 < support.size < len(y)
-    assert estimator.dual_coef_.shape == (outputs, support.size)
-    assert estimator.intercept_.shape == (outputs,)
-    assert estimator.n_features_in_ == X.shape[1]
-    assert sp.issparse(estimator.support_vectors_) == sp.issparse(X)
-    np.testing.assert_array_equal(dense(estimator.support_vectors_), dense(X)[support])
-    np.testing.assert_array_equal(np.flatnonzero(estimator.partition_), support)
-    assert not hasattr(estimator, "coef_")
-    if case.fit_intercept:
-        total = np.abs(estimator.dual_coef_).sum()
-        np.testing.assert_allclose(estimator.dual_coef_.sum(axis=1), 0.0, atol=1e-12 * total)
-    # scores are those that the attributes say
-    scores = case.matrix()[:, support] @ estimator.dual_coef_.T + estimator.intercept_
-    found = estimator.set_params(tails="as-fitted").fit(X, y, weight).decision_function(X)
-    np.testing.assert_allclose(found.reshape(len(y), -1), scores, atol=1e-10)
-    assert np.all(problem.weight[support] > 0.0)
 
 
 @by_name(CASES)
@@ -108,18 +77,6 @@ def test_rows_without_influence_can_be_removed(case):
     # slopes and bends beyond the zone are those of all rows
     part.tail_slopes_, part.tail_bends_ = whole.tail_slopes_, whole.tail_bends_
     np.testing.assert_allclose(part.predict_proba(X), whole.predict_proba(X), atol=1e-3)
-
-
-@by_name(select(SMALL_KERNEL_CASES, "rbf-120", "poly-3"))
-def test_clone_and_parameters(case):
-    estimator = fit(case)
-    twin = clone(estimator)
-    assert twin.get_params() == estimator.get_params()
-    assert twin.get_params()["kernel"] == case.kernel
-    with pytest.raises(NotFittedError):
-        twin.predict(case.build()[0])
-    again = twin.fit(*case.build()[:2])
-    np.testing.assert_array_equal(again.dual_coef_, estimator.dual_coef_)
 
 
 @pytest.mark.parametrize("first", ["linear", "rbf", "precomputed", "laplacian"])
@@ -147,32 +104,7 @@ def test_coef_is_not_there_and_says_so():
         estimator.coef_  # noqa: B018
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian", "precomputed"])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_pickled(kernel, n_classes):
-    X, y = blobs(90, n_classes)
-    given = rbf_kernel(X) if kernel == "precomputed" else X
-    estimator = TruncatedLogisticRegression(kernel=kernel).fit(given, y)
-    copy = pickle.loads(pickle.dumps(estimator))
-    np.testing.assert_array_equal(copy.predict_proba(given), estimator.predict_proba(given))
-    np.testing.assert_array_equal(copy.support_vectors_, estimator.support_vectors_)
-    assert vars(copy).keys() == vars(estimator).keys()
-
-
 # -------------------------------------------------------------------------------- equal problems
-
-
-@SIZES
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_full_zone_is_the_full_likelihood(n, n_classes):
-    X, y = blobs(n, n_classes)
-    whole = (0.0, 1.0) if n_classes == 2 else np.ones(3)
-    none, full = (
-        TruncatedLogisticRegression(kernel="rbf", zone=zone, tol=1e-9).fit(X, y)
-        for zone in (None, whole)
-    )
-    np.testing.assert_array_equal(none.dual_coef_, full.dual_coef_)
-    assert none.support_.size == n
 
 
 @SIZES
@@ -234,27 +166,6 @@ def test_precomputed_is_the_kernel_itself(n, n_classes):
 
 
 @SIZES
-@pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian"])
-@pytest.mark.parametrize("storage", [sp.csr_array, sp.csc_array, sp.csr_matrix])
-def test_dense_and_sparse_agree(n, kernel, storage):
-    rng = np.random.default_rng(0)
-    X, y = moons(n)
-    X = np.hstack([X, rng.normal(size=(n, 6))])
-    X[:, 2:][rng.random((n, 6)) < 0.7] = 0.0
-    plain = TruncatedLogisticRegression(kernel=kernel, coef0=1.0, tol=1e-10).fit(X, y)
-    stored = clone(plain).fit(storage(X), y)
-    assert stored.objective_ == pytest.approx(plain.objective_, rel=1e-9)
-    expected = plain.decision_function(X)
-    atol = 1e-4 * np.abs(expected).max()
-    np.testing.assert_allclose(stored.decision_function(storage(X)), expected, atol=atol)
-    # each predicts from the other kind, too
-    np.testing.assert_allclose(
-        stored.decision_function(X), stored.decision_function(storage(X)), atol=1e-10
-    )
-    np.testing.assert_allclose(plain.decision_function(storage(X)), expected, atol=1e-10)
-
-
-@SIZES
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", linear_kernel])
 def test_cache_size_changes_nothing(n, kernel):
     X, y = moons(n)
@@ -262,27 +173,6 @@ def test_cache_size_changes_nothing(n, kernel):
     tiny = TruncatedLogisticRegression(kernel=kernel, cache_size=0.01).fit(X, y)
     assert max(large.dual_gap_, tiny.dual_gap_) <= 1e-6
     assert tiny.objective_ == pytest.approx(large.objective_, rel=1e-6)
-
-
-def test_cache_size_of_many_classes():
-    X, y = blobs(1100, 3)
-    large, tiny = (
-        TruncatedLogisticRegression(kernel="rbf", gamma=0.2, tol=1e-3, cache_size=size).fit(X, y)
-        for size in (1000, 0.01)
-    )
-    assert tiny.objective_ == pytest.approx(large.objective_, rel=1e-3)
-
-
-@SIZES
-def test_single_precision_data(n):
-    X, y = moons(n)
-    single = X.astype(np.float32)
-    a = TruncatedLogisticRegression(kernel="rbf", gamma=0.5, tol=1e-9).fit(single, y)
-    b = TruncatedLogisticRegression(kernel="rbf", gamma=0.5, tol=1e-9).fit(single.astype(float), y)
-    assert a.support_vectors_.dtype == np.float32
-    # the kernel values are in double precision, whatever the data are
-    assert a.objective_ == pytest.approx(b.objective_, rel=1e-9)
-    np.testing.assert_allclose(a.decision_function(single), b.decision_function(single), atol=1e-3)
 
 
 @SIZES
@@ -295,36 +185,6 @@ def test_single_precision_kernel_matrix(n):
     double = TruncatedLogisticRegression(kernel="precomputed", tol=1e-3).fit(K, y)
     assert single.dual_gap_ <= 1e-3
     assert single.objective_ == pytest.approx(double.objective_, rel=1e-3)
-
-
-@pytest.mark.parametrize("n", [100, 280])
-@pytest.mark.parametrize("gamma", ["scale", 0.5])
-def test_weights_are_repeated_rows(n, gamma):
-    X, y = moons(n)
-    repeats = np.random.default_rng(1).integers(0, 4, size=n)
-    estimator = TruncatedLogisticRegression(kernel="rbf", gamma=gamma, tol=1e-9)
-    weighted = clone(estimator).fit(X, y, sample_weight=repeats)
-    repeated = clone(estimator).fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats))
-    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-8)
-    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-3)
-
-
-@SIZES
-def test_order_of_rows_does_not_matter(n):
-    X, y = moons(n)
-    order = np.random.default_rng(2).permutation(n)
-    a = TruncatedLogisticRegression(kernel="rbf", tol=1e-9).fit(X, y)
-    b = TruncatedLogisticRegression(kernel="rbf", tol=1e-9).fit(X[order], y[order])
-    assert a.objective_ == pytest.approx(b.objective_, rel=2e-9)
-
-
-@SIZES
-def test_two_classes_mirror_each_other(n):
-    X, y = moons(n)
-    a = TruncatedLogisticRegression(kernel="rbf", tol=1e-9, zone=(0.2, 0.6)).fit(X, y)
-    b = TruncatedLogisticRegression(kernel="rbf", tol=1e-9, zone=(0.4, 0.8)).fit(X, 1 - y)
-    assert a.objective_ == pytest.approx(b.objective_, rel=2e-9)
-    np.testing.assert_allclose(a.decision_function(X), -b.decision_function(X), atol=1e-3)
 
 
 # ------------------------------------------------------------------------------------------- ramp
@@ -485,22 +345,6 @@ def test_active_set_is_for_two_classes():
 # ---------------------------------------------------------------------------- with scikit-learn
 
 
-def test_grid_search_with_a_precomputed_kernel():
-    X, y = moons(90)
-    K = rbf_kernel(X)
-    estimator = TruncatedLogisticRegression(kernel="precomputed")
-    assert get_tags(estimator).input_tags.pairwise
-    assert not get_tags(TruncatedLogisticRegression(kernel="rbf")).input_tags.pairwise
-    search = GridSearchCV(estimator, {"C": [0.1, 10.0]}, cv=3).fit(K, y)
-    other = GridSearchCV(
-        TruncatedLogisticRegression(kernel="rbf", gamma=0.5), {"C": [0.1, 10.0]}, cv=3
-    ).fit(X, y)
-    assert search.best_score_ > 0.7
-    np.testing.assert_allclose(
-        search.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"], atol=0.05
-    )
-
-
 def test_cross_validation_of_a_precomputed_kernel_is_that_of_the_kernel():
     X, y = moons(90)
     given, named = (
@@ -516,32 +360,7 @@ def test_cross_validation_of_a_precomputed_kernel_is_that_of_the_kernel():
     np.testing.assert_allclose(given, named, atol=1e-5)
 
 
-def test_inside_a_wrapper():
-    X, y = moons(90)
-    wrapped = BayesDecisionClassifier(TruncatedLogisticRegression(kernel="rbf")).fit(X, y)
-    assert wrapped.score(X, y) > 0.8
-
-
 # ----------------------------------------------------------------------------- many rows, classes
-
-
-def test_many_classes_and_rows_without_a_hessian():
-    X, y = blobs(1100, 3, seed=4)
-    estimator = TruncatedLogisticRegression(kernel="rbf", gamma=0.2, tol=1e-3).fit(X, y)
-    assert estimator.dual_gap_ <= 1e-3
-    problem = select(MULTICLASS_KERNEL_CASES, "three-classes")[0].build()[-1]
-    problem = type(problem)(X, y, np.ones(1100), estimator.zone_, 1.0, True)
-    point = softmax_kernel_point(
-        problem,
-        rbf_kernel(X, gamma=0.2),
-        estimator.support_,
-        estimator.dual_coef_,
-        estimator.intercept_,
-    )
-    assert estimator.dual_gap_ == pytest.approx(point.gap, rel=1e-6)
-    assert estimator.objective_ == pytest.approx(point.primal, rel=1e-10)
-    total = np.abs(estimator.dual_coef_).sum()
-    np.testing.assert_allclose(estimator.dual_coef_.sum(axis=1), 0.0, atol=1e-12 * total)
 
 
 def test_predictions_do_not_form_the_kernel_matrix():

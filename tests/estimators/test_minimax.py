@@ -1,23 +1,18 @@
 """The minimax probability machine: its optimum, what its bound means, and its manners."""
 
-import inspect
-import pickle
 import warnings
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from oracle import kernel_features
 from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import norm
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.exceptions import NotFittedError
+from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import pairwise
 from sklearn.model_selection import KFold, LeaveOneOut
-from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.utils import check_random_state
 
 import grayzone.estimators.minimax as module
@@ -730,18 +725,6 @@ def test_units_of_the_features_make_no_difference(parameters):
     np.testing.assert_allclose(scaled.intercept_, plain.intercept_, rtol=1e-6)
 
 
-@pytest.mark.parametrize("parameters", COSTED.values(), ids=COSTED)
-def test_where_zero_is_makes_no_difference(parameters):
-    X, y = data()
-    shift = np.array([1000.0, -300.0, 0.5, 7.0])
-    plain, moved = (fit(rows, y, **parameters) for rows in (X, X + shift))
-    np.testing.assert_allclose(moved.class_bounds_, plain.class_bounds_, rtol=1e-9)
-    np.testing.assert_allclose(moved.coef_, plain.coef_, rtol=1e-6)
-    np.testing.assert_allclose(
-        moved.intercept_, plain.intercept_ - plain.coef_[0] @ shift, rtol=1e-6
-    )
-
-
 def test_a_rotation_makes_no_difference_without_ridge():
     X, y = data()
     turn = np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))[0]
@@ -779,97 +762,6 @@ def test_labels_may_be_exchanged():
     np.testing.assert_allclose(
         swapped.class_bounds_[::-1], fit(X, y, costs={0: 1.0, 1: 3.0}).class_bounds_, rtol=1e-5
     )
-
-
-SAME = {
-    "linear": {},
-    "rbf": {"kernel": "rbf"},
-    "laplacian": {"kernel": "laplacian", "gamma": 0.3},
-    "costs": {"costs": {0: 1.0, 1: 2.0}},
-    "required": {"required_bound": {1: 0.5}},
-}
-
-
-def assert_same(one, other, X, tol=1e-7):
-    assert one.accuracy_bound_ == pytest.approx(other.accuracy_bound_, rel=1e-9)
-    np.testing.assert_allclose(one.class_bounds_, other.class_bounds_, rtol=1e-5)
-    assert one.held_out_bound_ == pytest.approx(other.held_out_bound_, rel=1e-5, nan_ok=True)
-    np.testing.assert_allclose(
-        one.decision_function(X), other.decision_function(X), rtol=0.0, atol=tol
-    )
-
-
-@pytest.mark.parametrize("name", SAME)
-def test_weights_are_repetitions(name):
-    X, y = data(80)
-    times = np.random.default_rng(4).integers(1, 4, size=80)
-    weighted = fit(X, y, times.astype(float), **SAME[name])
-    repeated = fit(np.repeat(X, times, axis=0), np.repeat(y, times), **SAME[name])
-    assert_same(repeated, weighted, X, 1e-4 if name == "costs" else 1e-6)
-
-
-@pytest.mark.parametrize("name", SAME)
-def test_rows_of_weight_zero_are_not_there(name):
-    X, y = data(80)
-    weight = np.random.default_rng(4).uniform(0.5, 2.0, size=80)
-    weight[::5] = 0.0
-    X[::5] *= 1e3
-    used = weight > 0.0
-    # the width of kernels is set by rows that have weight
-    without = fit(X[used], y[used], weight[used], **SAME[name])
-    assert_same(fit(X, y, weight, **SAME[name]), without, X[used])
-
-
-@pytest.mark.parametrize("name", SAME)
-def test_the_order_of_the_rows_makes_no_difference(name):
-    X, y = data(80)
-    order = np.random.default_rng(4).permutation(80)
-    assert_same(fit(X[order], y[order], **SAME[name]), fit(X, y, **SAME[name]), X, 1e-5)
-
-
-def test_a_factor_of_all_weights_makes_no_difference():
-    X, y = data()
-    weight = np.random.default_rng(4).uniform(0.5, 2.0, size=120)
-    assert_same(fit(X, y, 1e6 * weight), fit(X, y, weight), X)
-    assert_same(fit(X, y, np.full(120, 3.0)), fit(X, y), X)
-
-
-@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array, sp.csr_matrix])
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "laplacian"])
-def test_sparse_rows_are_dense_rows(form, kernel):
-    X, y = data()
-    X = np.where(np.abs(X) < 0.5, 0.0, X)
-    dense, found = (fit(rows, y, kernel=kernel) for rows in (X, form(X)))
-    assert_same(found, dense, X, 1e-6)
-    np.testing.assert_allclose(
-        dense.decision_function(form(X)), dense.decision_function(X), rtol=0.0, atol=1e-9
-    )
-    np.testing.assert_allclose(
-        found.decision_function(form(X)), found.decision_function(X), rtol=0.0, atol=1e-9
-    )
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_single_precision_is_taken_as_it_is(kernel):
-    X, y = data()
-    X32 = X.astype(np.float32)
-    found, exactly = (fit(rows, y, kernel=kernel) for rows in (X32, X32.astype(float)))
-    assert_same(found, exactly, X32, 1e-7)
-    assert found.decision_function(X32).dtype == np.float32
-    assert found.intercept_.dtype == np.float64
-
-
-@pytest.mark.parametrize("layout", ["F", "strided", "list", "integers"])
-def test_layouts_in_memory(layout):
-    X, y = data()
-    X = np.round(10.0 * X)
-    given = {
-        "F": np.asfortranarray(X),
-        "strided": np.repeat(X, 2, axis=1)[:, ::2],
-        "list": X.tolist(),
-        "integers": X.astype(int),
-    }[layout]
-    assert_same(fit(given, y), fit(X, y), X, 1e-10)
 
 
 # ------------------------------------------------------------------------------------- kernels
@@ -1115,25 +1007,6 @@ def test_a_single_row_of_a_class_is_an_error(kernel):
         fit(X, y, weight, kernel=kernel)
 
 
-def test_one_class_is_an_error():
-    X, y = data(30)
-    with pytest.raises(ValueError, match=r"at least two classes.*got one class: \[1\]"):
-        fit(X, np.ones(30, dtype=int))
-    with pytest.raises(ValueError, match=r"got one class: \[0\]"):
-        fit(X, y, (y == 0).astype(float))
-
-
-@pytest.mark.parametrize("wrapper", [OneVsRestClassifier, OneVsOneClassifier])
-@pytest.mark.parametrize("parameters", [{}, {"kernel": "rbf"}], ids=["linear", "rbf"])
-def test_more_classes_by_wrappers(wrapper, parameters):
-    X, y = load_iris(return_X_y=True)
-    found = wrapper(MinimaxProbabilityMachine(random_state=0, **parameters)).fit(X, y)
-    # the middle class is not on one side of any plane
-    least = 0.95 if wrapper is OneVsOneClassifier or parameters else 0.8
-    assert found.score(X, y) > least
-    assert found.decision_function(X).shape == (150, 3)
-
-
 # ----------------------------------------------------------------------------- held-out bounds
 
 
@@ -1267,56 +1140,6 @@ def test_held_out_bounds_flatter_less():
 # ------------------------------------------------------------------------------------- manners
 
 
-def test_parameters():
-    defaults = {
-        "kernel": "linear",
-        "gamma": "scale",
-        "degree": 3,
-        "coef0": 0.0,
-        "covariance_reg": 1e-3,
-        "costs": None,
-        "required_bound": None,
-        "moment_error": None,
-        "cv": 3,
-        "random_state": None,
-    }
-    assert MinimaxProbabilityMachine().get_params() == defaults
-    parameters = inspect.signature(MinimaxProbabilityMachine).parameters.values()
-    assert all(p.kind is p.KEYWORD_ONLY for p in parameters)
-    changed = {"kernel": "poly", "degree": 2, "required_bound": {1: 0.8}, "cv": None}
-    assert clone(MinimaxProbabilityMachine(**changed)).get_params() == defaults | changed
-
-
-def public(estimator):
-    """Names of what a fit left that anybody may read."""
-    fitted = vars(estimator).keys() - estimator.get_params(deep=False).keys()
-    return {name for name in fitted if not name.startswith("_")}
-
-
-def test_fitted_attributes():
-    X, y = data()
-    both = {
-        "classes_",
-        "accuracy_bound_",
-        "class_bounds_",
-        "held_out_bound_",
-        "intercept_",
-        "kkt_residual_",
-        "cost_matrix_",
-        "n_features_in_",
-    }
-    linear, kernel = fit(X, y), fit(X, y, kernel="rbf")
-    assert public(linear) == both | {"coef_"}
-    assert public(kernel) == both | {"dual_coef_"}
-    assert linear.coef_.shape == (1, 4)
-    assert linear.intercept_.shape == kernel.intercept_.shape == (1,)
-    assert linear.class_bounds_.shape == (2,)
-    assert linear.cost_matrix_.tolist() == [[0.0, 1.0], [1.0, 0.0]]
-    for name in ("accuracy_bound_", "held_out_bound_", "kkt_residual_"):
-        assert isinstance(getattr(linear, name), float)
-    assert not hasattr(linear, "predict_proba")
-
-
 BAD = {
     "unknown kernel": ({"kernel": "round"}, "kernel must be one of 'linear'.*; got 'round'"),
     "no kernel": ({"kernel": None}, "kernel must be one of 'linear'.*; got None"),
@@ -1388,154 +1211,6 @@ def test_bad_parameters_are_told_and_leave_no_trace(name):
         fitted.fit(X[:, :3], y)
     assert_as_before(fitted, before)
     np.testing.assert_array_equal(fitted.set_params(kernel="linear").decision_function(X), scores)
-
-
-ZEROS = np.zeros((9, 2))
-BAD_DATA = {
-    "one class": ((ZEROS, np.ones(9)), "at least two classes.*got one class"),
-    "a class of one row": ((ZEROS, np.arange(9) // 4), "class 2 has 1"),
-    "nan": ((np.full((9, 2), np.nan), np.arange(9) % 2), "Input X contains NaN"),
-    "continuous targets": ((ZEROS, np.linspace(0.0, 1.0, 9)), "Unknown label type"),
-    "no targets": ((ZEROS, None), "requires y to be passed"),
-    "negative weights": ((ZEROS, np.arange(9) % 2, -np.ones(9)), "must not be negative"),
-    "no weight": ((ZEROS, np.arange(9) % 2, np.zeros(9)), "must have a positive entry"),
-    "a class without weight": ((ZEROS, np.arange(9) % 2, np.arange(9) % 2), "got one class"),
-    "weights too few": ((ZEROS, np.arange(9) % 2, np.ones(8)), r"shape \(9,\)"),
-    "rows missing": ((ZEROS, np.arange(8) % 2), "inconsistent numbers of samples"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_DATA)
-def test_bad_data_are_told_and_leave_no_trace(name):
-    arguments, message = BAD_DATA[name]
-    found = fit(*data(40))
-    before = frozen(found)
-    with pytest.raises(ValueError, match=message):
-        found.fit(*arguments)
-    assert_as_before(found, before)
-
-
-def test_kernel_matrices_that_are_none():
-    X, y = data(20)
-    with pytest.raises(ValueError, match=r"square matrix; got shape \(20, 4\)"):
-        fit(X, y, kernel="precomputed")
-    with pytest.raises(ValueError, match="has to be symmetric"):
-        fit(np.tri(20), y, kernel="precomputed")
-    with pytest.raises(TypeError, match=r"(?i)sparse"):
-        fit(sp.csr_array(X @ X.T), y, kernel="precomputed")
-    with pytest.raises(ValueError, match=r"returned an array of shape \(20,\)"):
-        fit(X, y, kernel=lambda A, B: A[:, 0])
-
-
-def test_rows_that_cannot_be_predicted():
-    X, y = data(40)
-    for parameters in ({}, {"kernel": "rbf"}):
-        found = fit(X, y, **parameters)
-        for call in (found.predict, found.decision_function):
-            with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 4"):
-                call(X[:, :3])
-            with pytest.raises(ValueError, match="contains NaN"):
-                call(np.full((2, 4), np.nan))
-        with pytest.raises(NotFittedError):
-            clone(found).predict(X)
-        with pytest.raises(NotFittedError):
-            clone(found).decision_function(X)
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("call", [1, 3])
-def test_an_interruption_leaves_the_estimator_as_it_was(call, kernel, monkeypatch):
-    X, y = data()
-    calls, plain = [], Frontier.at
-
-    def broken(self, ratio):
-        calls.append(ratio)
-        if len(calls) == call:
-            raise KeyboardInterrupt
-        return plain(self, ratio)
-
-    fresh, fitted = MinimaxProbabilityMachine(kernel=kernel), fit(X, y, kernel=kernel)
-    for estimator in (fresh, fitted):
-        before = frozen(estimator)
-        calls.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(Frontier, "at", broken)
-            with pytest.raises(KeyboardInterrupt):
-                estimator.fit(X[:, :2], np.roll(y, 7))
-        assert_as_before(estimator, before)
-    with pytest.raises(NotFittedError):
-        fresh.predict(X)
-    np.testing.assert_array_equal(fresh.fit(X, y).decision_function(X), fitted.decision_function(X))
-
-
-def test_nothing_is_left_of_an_earlier_fit():
-    X, y = data(60)
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    fits = [
-        ({}, frame),
-        ({"kernel": "rbf"}, X),
-        ({"kernel": "precomputed"}, X @ X.T),
-        ({"kernel": "poly", "cv": None}, sp.csr_array(X)),
-        ({"costs": "balanced"}, X[:, :2]),
-    ]
-    used = MinimaxProbabilityMachine(random_state=0)
-    for parameters, rows in fits:
-        used.set_params(**MinimaxProbabilityMachine(random_state=0).get_params() | parameters).fit(
-            rows, y
-        )
-        fresh = clone(used).fit(rows, y)
-        assert vars(used).keys() == vars(fresh).keys()
-        np.testing.assert_array_equal(used.decision_function(rows), fresh.decision_function(rows))
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
-def test_pickles(kernel):
-    X, y = data()
-    rows = X @ X.T if kernel == "precomputed" else X
-    found = fit(rows, y, kernel=kernel)
-    again = pickle.loads(pickle.dumps(found))
-    assert vars(again).keys() == vars(found).keys()
-    np.testing.assert_array_equal(again.decision_function(rows), found.decision_function(rows))
-    assert again.accuracy_bound_ == found.accuracy_bound_
-
-
-def test_labels_of_any_kind():
-    X, y = data()
-    plain = fit(X, y)
-    for labels in (["no", "yes"], [-3, 12], [0.0, 1.0], [False, True]):
-        named = fit(X, np.array(labels)[y])
-        assert named.classes_.tolist() == labels
-        np.testing.assert_array_equal(named.coef_, plain.coef_)
-        np.testing.assert_array_equal(named.predict(X), np.array(labels)[plain.predict(X)])
-    # the positive class is the last in order, not the first that comes
-    turned = fit(X, np.array(["yes", "no"])[y])
-    assert turned.classes_.tolist() == ["no", "yes"]
-    np.testing.assert_allclose(turned.coef_, -plain.coef_, rtol=1e-6)
-
-
-def test_names_of_the_features():
-    X, y = data()
-    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
-    found = fit(frame, pd.Series(y))
-    assert found.feature_names_in_.tolist() == ["a", "b", "c", "d"]
-    np.testing.assert_array_equal(found.coef_, fit(X, y).coef_)
-    np.testing.assert_array_equal(found.predict(frame), fit(X, y).predict(X))
-    with pytest.raises(ValueError, match="feature names"):
-        found.predict(frame.rename(columns={"a": "e"}))
-    assert not hasattr(found.fit(X, y), "feature_names_in_")
-
-
-def test_data_are_not_changed():
-    X, y = data()
-    weight = np.linspace(0.0, 1.0, 120)
-    K = X @ X.T
-    for array in (X, y, weight, K):
-        array.setflags(write=False)
-    for rows, kernel in ((X, "linear"), (X, "rbf"), (K, "precomputed")):
-        copies = rows.copy(), y.copy(), weight.copy()
-        fit(rows, y, weight, kernel=kernel).predict(rows)
-        for now, before in zip((rows, y, weight), copies, strict=True):
-            np.testing.assert_array_equal(now, before)
 
 
 def test_a_direction_that_separates_has_its_threshold_half_way():

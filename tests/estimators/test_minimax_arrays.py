@@ -1,6 +1,5 @@
 """The minimax probability machine on arrays of other libraries: the same numbers, over there."""
 
-import pickle
 import warnings
 
 import array_api_strict
@@ -13,14 +12,12 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import scale
 
 from grayzone import MinimaxProbabilityMachine
-from grayzone.arrays import move_to, to_numpy
 from grayzone.estimators import minimax
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.moments import difference, mean_and_root
 from grayzone.numerics.pivoted import pivoted_columns
 from grayzone.solvers.kernel.features import pivoted_factor
-from grayzone.sources import Block, Source
 from grayzone.sources.distinct import row_groups
 
 # Both ways are backward stable, with condition numbers below 1e6.
@@ -210,37 +207,6 @@ def test_one_weight_for_all(rows, there):
 # ------------------------------------------------------------------------------------------
 
 
-def test_names_of_classes_stay_in_numpy(rows, there):
-    X, y, _ = rows
-    names = np.array(["bad", "good"])[y]
-    fitted = machine(required_bound={"good": 0.8}).fit(there(X), names)
-    expected = machine(required_bound={"good": 0.8}).fit(X, names)
-    assert fitted.classes_.tolist() == ["bad", "good"]
-    np.testing.assert_array_equal(fitted.predict(there(X)), expected.predict(X))
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
-def test_models_move_there_and_back(rows, there, kernel):
-    X, y, _ = rows
-    X = X @ X.T if kernel == "precomputed" else X
-    expected = machine(kernel=kernel).fit(X, y)
-    moved = move_to(expected, there(X))
-    scores = expected.decision_function(X)
-    np.testing.assert_allclose(as_numpy(moved.decision_function(there(X))), scores, **EQUAL)
-    np.testing.assert_allclose(to_numpy(moved).decision_function(X), scores, **EQUAL)
-
-
-def test_fitted_models_can_be_shown_and_pickled(rows, there):
-    X, y, _ = rows
-    fitted = machine(kernel="rbf").fit(there(X), there(y))
-    shown = fitted._repr_html_()
-    assert "As fitted" in shown
-    assert ">0, 1<" in shown
-    if array_namespace(there(X)) is not array_api_strict:
-        again = pickle.loads(pickle.dumps(fitted)).decision_function(there(X))
-        np.testing.assert_array_equal(as_numpy(again), as_numpy(fitted.decision_function(there(X))))
-
-
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_no_more_than_scalars_travel_in_a_search(rows, kernel, monkeypatch):
     torch = pytest.importorskip("torch")
@@ -277,21 +243,6 @@ def test_without_dispatch_arrays_become_numpys(rows, there):
 # ------------------------------------------------------------------------------------------
 # Not for blocks
 # ------------------------------------------------------------------------------------------
-
-
-class ListSource(Source):
-    n_features = 2
-
-    def blocks(self):
-        yield Block(np.zeros((4, 2)), np.array([0, 1, 0, 1]), None, 0)
-
-
-@pytest.mark.parametrize("dispatch", [False, True])
-def test_dask_arrays_are_refused_and_not_computed(dispatch):
-    dask_array = pytest.importorskip("dask.array")
-    X = dask_array.ones((8, 2)).map_blocks(lambda block: 1 / 0, dtype=float, meta=np.empty((0, 0)))
-    with config_context(array_api_dispatch=dispatch), pytest.raises(ValueError, match="no blocks"):
-        machine().fit(X, np.repeat([0, 1], 4))
 
 
 # ------------------------------------------------------------------------------------------

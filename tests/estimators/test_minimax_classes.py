@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from recording import Recording
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.preprocessing import StandardScaler
@@ -101,27 +100,6 @@ def test_a_bound_of_many_classes_may_be_zero_and_says_so():
     assert np.all(found.class_bounds_ > 0.0)
 
 
-def test_shapes_of_what_is_fitted(iris):
-    X, y = iris
-    linear = MinimaxProbabilityMachine(cv=None).fit(X, y)
-    assert linear.coef_.shape == (3, 4)
-    assert linear.intercept_.shape == (3,)
-    np.testing.assert_allclose(
-        linear.decision_function(X), X @ linear.coef_.T + linear.intercept_, atol=1e-12
-    )
-    rbf = MinimaxProbabilityMachine(kernel="rbf", cv=None).fit(X, y)
-    assert rbf.dual_coef_.shape == (3, 150)
-    sparse = SparseMinimaxProbabilityMachine(5, random_state=0).fit(X, y)
-    n = sparse.n_iter_
-    assert sparse.bases_.shape == sparse.gammas_.shape == (n, 4)
-    assert sparse.dual_coef_.shape == (3, n)
-    # a basis is of one class alone
-    np.testing.assert_array_equal(np.sum(sparse.dual_coef_ != 0.0, axis=0), 1)
-    assert sparse.bound_path_[-1] == sparse.accuracy_bound_
-    assert sparse.held_out_path_.shape == (5,)
-    assert sparse.feature_weights_.sum() == pytest.approx(1.0)
-
-
 def test_a_precomputed_kernel_of_three_classes(iris):
     X, y = iris
     K = X @ X.T + 1.0
@@ -132,35 +110,12 @@ def test_a_precomputed_kernel_of_three_classes(iris):
     )
 
 
-def test_weights_are_repetitions(machine, iris):
-    X, y = iris[0][::3], iris[1][::3]
-    weight = np.random.default_rng(0).integers(1, 4, size=len(y))
-    again = machine.__class__(**machine.get_params())
-    machine.fit(X, y, sample_weight=weight.astype(float))
-    again.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    np.testing.assert_allclose(
-        machine.decision_function(X), again.decision_function(X), rtol=1e-6, atol=1e-8
-    )
-    assert machine.accuracy_bound_ == pytest.approx(again.accuracy_bound_, abs=1e-9)
-
-
 def test_classes_that_are_apart_need_no_variance():
     X = np.eye(3).repeat(4, axis=0) * 2.0
     y = np.arange(3).repeat(4)
     found = MinimaxProbabilityMachine(covariance_reg=0.0, cv=None).fit(X, y)
     assert found.accuracy_bound_ == 1.0
     np.testing.assert_array_equal(found.predict(X), y)
-
-
-def test_names_as_labels(iris):
-    X, y = iris
-    names = np.array(["setosa", "versicolor", "virginica"])[y]
-    for found in (
-        MinimaxProbabilityMachine(moment_error=(0.1, 0.01), cv=None).fit(X, names),
-        SparseMinimaxProbabilityMachine(4, random_state=0).fit(sp.csr_array(X), names),
-    ):
-        assert set(found.predict(X)) <= set(names)
-        assert np.mean(found.predict(X) == names) > 0.8
 
 
 REFUSED = {

@@ -149,20 +149,6 @@ def test_classes_with_errors_of_their_own_have_the_same_bound():
     assert found.intercept_[0] > even.intercept_[0]
 
 
-def test_units_of_the_features_make_no_difference():
-    X, y = data()
-    units = np.array([1e-3, 1.0, 1e4])
-    for machine in (
-        MinimaxProbabilityMachine(moment_error=(0.1, 0.2), cv=None),
-        # candidates are drawn in the order of the rows' values, which units change
-        SparseMinimaxProbabilityMachine(
-            3, n_candidates=80, moment_error=(0.1, 0.2), cv=None, stopping=None
-        ),
-    ):
-        bounds = [machine.fit(Z, y).accuracy_bound_ for Z in (X, X * units)]
-        assert bounds[0] == pytest.approx(bounds[1], rel=1e-6)
-
-
 # ------------------------------------------------------------------------- the sparse machine
 
 

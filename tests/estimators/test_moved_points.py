@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
-from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 from grayzone import ImportVectorMachine
@@ -108,18 +107,6 @@ def test_tol_ends_the_moves():
     assert to_the_end.objective_ <= sooner.objective_
 
 
-def test_weights_are_repetitions():
-    X, y = data(60)
-    times = np.random.default_rng(1).integers(1, 3, size=60)
-    # as the common checks have it, where rows come in another order
-    rows = np.random.default_rng(2).permutation(np.repeat(np.arange(60), times))
-    weighted = machine(move_points=True, tol=1e-4).fit(X, y, sample_weight=times)
-    repeated = machine(move_points=True, tol=1e-4).fit(X[rows], y[rows])
-    np.testing.assert_allclose(
-        weighted.decision_function(X), repeated.decision_function(X), rtol=1e-6, atol=1e-6
-    )
-
-
 def test_features_in_another_unit_are_the_same_problem():
     X, y = data()
     model = machine(move_points=True, tol=1e-4).fit(X, y)
@@ -127,14 +114,6 @@ def test_features_in_another_unit_are_the_same_problem():
     np.testing.assert_allclose(
         model.decision_function(X), other.decision_function(1e3 * X), rtol=1e-6, atol=1e-7
     )
-
-
-def test_single_precision_and_copies():
-    X, y = data()
-    model = machine(move_points=True, tol=1e-3).fit(X.astype(np.float32), y)
-    assert model.decision_function(X.astype(np.float32)).dtype == np.float32
-    again = clone(model).fit(np.concatenate([X, X]), np.concatenate([y, y]))
-    assert np.all(np.isfinite(again.import_vectors_))
 
 
 @pytest.mark.parametrize(

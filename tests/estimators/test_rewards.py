@@ -5,7 +5,6 @@ import pickle
 import cvxpy as cp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from carriers import CARRIERS, plain, rows
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn import config_context
@@ -230,15 +229,6 @@ def test_the_model_is_that_of_numpy(carrier, undecided, tmp_path):
         for name in ("coef_", "intercept_", "expected_error_path_", "cost_matrix_", "actions_"):
             found, expected = plain(getattr(there, name)), getattr(here, name)
             np.testing.assert_allclose(found, expected, atol=1e-8 * (1 + abs(expected).max()))
-
-
-def test_single_precision_and_columns_first():
-    X, labels, weight = rows()
-    R = np.random.default_rng(9).normal(size=(150, 3)).astype(np.float32)
-    here = Bounds(tol=1e-9).fit(X, labels[3], weight, rewards=R)
-    for kind in (np.asfortranarray, sp.csc_array):
-        there = Bounds(tol=1e-9).fit(kind(X.astype(np.float32)), labels[3], weight, rewards=R)
-        np.testing.assert_allclose(there.coef_, here.coef_, atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from grayzone import TruncatedLogisticRegression, TruncatedLogisticRegressionCV
@@ -80,45 +79,6 @@ def test_an_expansion_takes_a_kernel_that_is_indefinite(data):
 # --------------------------------------------------------------------------------------- laws
 
 
-@pytest.mark.parametrize("zone", ZONES)
-@pytest.mark.parametrize("penalty", PENALTIES)
-def test_weights_are_repetitions(data, zone, penalty):
-    X, y = data
-    times = np.random.default_rng(1).integers(0, 3, len(y))
-    weighted = model(penalty, zone=zone).fit(X, y, sample_weight=times)
-    repeated = model(penalty, zone=zone).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-    assert_same(weighted, repeated)
-
-
-@pytest.mark.parametrize("penalty", PENALTIES)
-def test_weights_are_repetitions_of_rows_that_span(data, penalty):
-    X, y = data[0][:, :3], data[1]
-    times = np.random.default_rng(1).integers(1, 3, len(y))
-    parameters = {"kernel": "rbf", "gamma": 0.3, "C": 1.0, "tails": "as-fitted"}
-    weighted = model(penalty, **parameters).fit(X, y, sample_weight=times)
-    repeated = model(penalty, **parameters).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-    expected = weighted.decision_function(X)
-    np.testing.assert_allclose(repeated.decision_function(X), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("zone", ZONES)
-def test_scaling_c_and_weights_cancels(data, zone):
-    X, y = data
-    weight = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
-    one = model(zone=zone, C=0.3).fit(X, y, sample_weight=weight)
-    other = model(zone=zone, C=0.03).fit(X, y, sample_weight=10.0 * weight)
-    assert_same(one, other)
-    assert other.objective_ == pytest.approx(10.0 * one.objective_, rel=1e-9)
-
-
-def test_the_unit_of_costs_does_not_matter(data):
-    X, y = data
-    costs = {0: np.linspace(1.0, 2.0, len(y)), 1: np.linspace(3.0, 1.0, len(y))}
-    one = model().fit(X, y, example_costs=costs)
-    other = model().fit(X, y, example_costs={k: 8.0 * v for k, v in costs.items()})
-    assert_same(one, other)
-
-
 # ------------------------------------------------------------------------------ starts, carriers
 
 
@@ -132,15 +92,6 @@ def test_a_path_with_warm_starts_is_the_path_without(data, zone, kernel):
         cold = model(zone=zone, kernel=kernel, tol=1e-9, C=C).fit(X, y)
         assert warm.dual_gap_ <= 1e-9
         assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-9)
-
-
-@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array, np.asfortranarray, np.float32])
-def test_forms_of_the_same_rows(data, form):
-    X, y = data
-    X = X.astype(np.float32).astype(np.float64)  # what single precision holds exactly
-    given = X.astype(np.float32) if form is np.float32 else form(X)
-    assert_same(model().fit(given, y), model().fit(X, y))
-    assert model().fit(given, y).predict_proba(given).dtype == given.dtype
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)

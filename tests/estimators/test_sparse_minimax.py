@@ -1,22 +1,14 @@
 """The sparse minimax machine: its gradients, its greedy path, its held-out bound, its manners."""
 
-import inspect
-import pickle
-from functools import partial
-
 import array_api_strict
 import numpy as np
-import pandas as pd
 import pytest
 from recording import Recording
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import KFold
 from test_minimax import (
-    BAD_DATA,
     XOR,
     assert_as_before,
     bound_by_hand,
@@ -24,13 +16,11 @@ from test_minimax import (
     folds_by_hand,
     frozen,
     kappas,
-    public,
 )
 
 import grayzone.solvers.minimax.greedy as module
 from grayzone import MinimaxProbabilityMachine, SparseMinimaxProbabilityMachine
 from grayzone.numerics import threads
-from grayzone.numerics.checks import as_numpy
 from grayzone.solvers.minimax.aims import Aim
 from grayzone.sources.labelled import label
 from grayzone.sources.source import HeldSource
@@ -389,37 +379,6 @@ def test_no_seed_is_a_new_draw_each_time():
     assert not np.array_equal(*paths)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_order_of_the_rows_makes_no_difference(seed):
-    X, y = data()
-    order = np.random.default_rng(seed).permutation(100)
-    assert_same(fit(X[order], y[order], **FOLDED), fit(X, y, **FOLDED))
-
-
-@pytest.mark.parametrize("name", BASES)
-def test_weights_are_repetitions(name):
-    X, y = data()
-    times = np.random.default_rng(4).integers(1, 4, size=100)
-    weighted = fit(X, y, times.astype(float), **FOLDED | BASES[name])
-    repeated = fit(np.repeat(X, times, axis=0), np.repeat(y, times), **FOLDED | BASES[name])
-    assert_same(repeated, weighted, 1e-9)
-    assert not np.array_equal(weighted.bound_path_, fit(X, y, **FOLDED | BASES[name]).bound_path_)
-
-
-def test_rows_of_weight_zero_are_not_there():
-    X, y = data()
-    weight = np.random.default_rng(4).uniform(0.5, 2.0, size=100)
-    weight[::4] = 0.0
-    X[::4] *= 1e3
-    used = weight > 0.0
-    assert_same(fit(X, y, weight, **FOLDED), fit(X[used], y[used], weight[used], **FOLDED))
-
-
-def test_a_factor_of_all_weights_makes_no_difference():
-    X, y = data()
-    assert_same(fit(X, y, np.full(100, 1e6), **FOLDED), fit(X, y, **FOLDED))
-
-
 @pytest.mark.parametrize("name", ["gaussian", "poly", "tanh"])
 def test_units_of_the_features_make_no_difference_to_feature_weights(name):
     # rows are drawn by their values: with all of them as candidates there is nothing to draw
@@ -470,22 +429,6 @@ def test_a_constant_feature_has_no_say(name, value):
         )
         assert np.ptp(now) > 0.1
         np.testing.assert_allclose(later, now, rtol=0.0, atol=1e-9 * np.ptp(now))
-
-
-def test_single_precision_is_taken_as_it_is():
-    X, y = data()
-    X32 = X.astype(np.float32)
-    found = fit(X32, y, **FOLDED)
-    assert_same(found, fit(X32.astype(float), y, **FOLDED), 0.0)
-    assert found.bases_.dtype == found.gammas_.dtype == np.float64
-    assert found.decision_function(X32).dtype == np.float32
-
-
-def test_layouts_in_memory():
-    X, y = data()
-    plain = fit(X, y, **FOLDED)
-    for rows in (np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], X.tolist()):
-        assert_same(fit(rows, y, **FOLDED), plain, 1e-12)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "tanh", "callable"])
@@ -692,19 +635,6 @@ def test_a_single_row_of_a_class_is_an_error():
         fit(X[keep], y[keep])
 
 
-def test_one_class_is_an_error():
-    X, _ = data(30)
-    with pytest.raises(ValueError, match=r"at least two classes.*got one class: \[1\]"):
-        fit(X, np.ones(30, dtype=int))
-
-
-@pytest.mark.parametrize("wrapper", [OneVsRestClassifier, OneVsOneClassifier])
-def test_more_classes_by_wrappers(wrapper):
-    X, y = load_iris(return_X_y=True)
-    machine = SparseMinimaxProbabilityMachine(n_bases=5, random_state=0)
-    assert wrapper(machine).fit(X, y).score(X, y) > 0.93
-
-
 @pytest.mark.parametrize("basis", ["gaussian", "poly", "tanh"])
 @pytest.mark.parametrize("gamma", ["features", "width", 0.5])
 def test_extreme_rows(basis, gamma):
@@ -721,60 +651,6 @@ def test_extreme_rows(basis, gamma):
 
 
 # ------------------------------------------------------------------------------------- manners
-
-
-def test_parameters():
-    defaults = {
-        "n_bases": 50,
-        "n_candidates": 5,
-        "candidates": "rows",
-        "gamma": "features",
-        "gamma_iter": 1,
-        "basis": "gaussian",
-        "degree": 3,
-        "coef0": 1.0,
-        "costs": None,
-        "required_bound": None,
-        "moment_error": None,
-        "stopping": "held-out",
-        "cv": 3,
-        "random_state": None,
-    }
-    assert SparseMinimaxProbabilityMachine().get_params() == defaults
-    parameters = list(inspect.signature(SparseMinimaxProbabilityMachine).parameters.values())
-    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[1:])
-    changed = {"n_bases": 7, "gamma": 0.1, "basis": distance, "stopping": None}
-    again = clone(SparseMinimaxProbabilityMachine(**changed))
-    assert again.get_params() == defaults | changed
-    assert SparseMinimaxProbabilityMachine(7).n_bases == 7
-
-
-def test_fitted_attributes():
-    X, y = data()
-    names = {
-        "classes_",
-        "accuracy_bound_",
-        "class_bounds_",
-        "cost_matrix_",
-        "held_out_bound_",
-        "bound_path_",
-        "bases_",
-        "gammas_",
-        "feature_weights_",
-        "dual_coef_",
-        "intercept_",
-        "n_iter_",
-        "n_features_in_",
-    }
-    assert public(fit(X, y)) == names
-    found = fit(X, y, cv=3)
-    assert public(found) == names | {"held_out_path_"}
-    assert isinstance(found.n_iter_, int)
-    assert isinstance(found.accuracy_bound_, float)
-    assert isinstance(found.held_out_bound_, float)
-    assert found.intercept_.shape == (1,)
-    assert found.dual_coef_.shape == (1, found.n_iter_)
-    assert not hasattr(found, "predict_proba")
 
 
 BAD = {
@@ -828,123 +704,6 @@ def test_bad_parameters_are_told_and_leave_no_trace(name):
     )
 
 
-@pytest.mark.parametrize("name", BAD_DATA)
-def test_bad_data_are_told_and_leave_no_trace(name):
-    arguments, message = BAD_DATA[name]
-    found = fit(*data(40), n_bases=2, cv=3)
-    before = frozen(found)
-    with pytest.raises(ValueError, match=message):
-        found.fit(*arguments)
-    assert_as_before(found, before)
-
-
-def test_rows_that_cannot_be_predicted():
-    X, y = data(40)
-    found = fit(X, y, n_bases=2)
-    for call in (found.predict, found.decision_function):
-        with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"):
-            call(X[:, :2])
-        with pytest.raises(ValueError, match="contains NaN"):
-            call(np.full((2, 3), np.nan))
-    with pytest.raises(NotFittedError):
-        clone(found).predict(X)
-    with pytest.raises(NotFittedError):
-        clone(found).decision_function(X)
-
-
-@pytest.mark.parametrize("call", [1, 5, 40])
-def test_an_interruption_leaves_the_estimator_as_it_was(call, monkeypatch):
-    X, y = data()
-    calls, plain = [], module.Greedy._improved
-
-    def broken(self, row):
-        calls.append(row)
-        if len(calls) == call:
-            raise KeyboardInterrupt
-        return plain(self, row)
-
-    fresh = SparseMinimaxProbabilityMachine(n_bases=3, random_state=0)
-    fitted = clone(fresh).fit(X, y)
-    for estimator in (fresh, fitted):
-        before = frozen(estimator)
-        calls.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(module.Greedy, "_improved", broken)
-            with pytest.raises(KeyboardInterrupt):
-                estimator.fit(X[:, :2], np.roll(y, 7))
-        assert_as_before(estimator, before)
-    with pytest.raises(NotFittedError):
-        fresh.predict(X)
-    np.testing.assert_array_equal(fresh.fit(X, y).dual_coef_, fitted.dual_coef_)
-
-
-def test_nothing_is_left_of_an_earlier_fit():
-    X, y = data(60)
-    frame = pd.DataFrame(X, columns=list("abc"))
-    fits = [
-        ({}, frame),
-        ({"cv": None, "stopping": None}, X),
-        ({"gamma": "width", "stopping": None}, X[:, :2]),
-        ({"basis": distance, "cv": None, "stopping": None}, X),
-        ({"basis": "tanh"}, X),
-    ]
-    used = SparseMinimaxProbabilityMachine()
-    default = used.get_params() | {"n_bases": 3, "random_state": 0}
-    for parameters, rows in fits:
-        used.set_params(**default | parameters).fit(rows, y)
-        fresh = clone(used).fit(rows, y)
-        assert vars(used).keys() == vars(fresh).keys()
-        np.testing.assert_array_equal(used.decision_function(rows), fresh.decision_function(rows))
-
-
-@pytest.mark.parametrize("name", BASES)
-def test_pickles(name):
-    X, y = data()
-    found = fit(X, y, **FOLDED | BASES[name])
-    text = pickle.dumps(found)
-    again = pickle.loads(text)
-    assert vars(again).keys() == vars(found).keys()
-    np.testing.assert_array_equal(again.decision_function(X), found.decision_function(X))
-    assert_same(again, found, 0.0)
-    # a few rows, not all of them
-    many = np.random.default_rng(0).normal(size=(5000, 3))
-    assert len(pickle.dumps(fit(many, many[:, 0] > 0.0, n_bases=3))) < 5000
-
-
-def test_labels_of_any_kind():
-    X, y = data()
-    plain = fit(X, y)
-    for labels in (["no", "yes"], [-3, 12], [0.0, 1.0], [False, True]):
-        named = fit(X, np.array(labels)[y])
-        assert named.classes_.tolist() == labels
-        np.testing.assert_array_equal(named.dual_coef_, plain.dual_coef_)
-        np.testing.assert_array_equal(named.predict(X), np.array(labels)[plain.predict(X)])
-
-
-def test_names_of_the_features():
-    X, y = data()
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    found = fit(frame, pd.Series(y))
-    assert found.feature_names_in_.tolist() == ["a", "b", "c"]
-    np.testing.assert_array_equal(found.dual_coef_, fit(X, y).dual_coef_)
-    np.testing.assert_array_equal(found.predict(frame), fit(X, y).predict(X))
-    with pytest.raises(ValueError, match="feature names"):
-        found.predict(frame.rename(columns={"a": "d"}))
-    assert not hasattr(found.fit(X, y), "feature_names_in_")
-
-
-def test_data_are_not_changed():
-    X, y = data()
-    weight = np.linspace(0.0, 1.0, 100)
-    copies = X.copy(), y.copy(), weight.copy()
-    for array in (X, y, weight):
-        array.setflags(write=False)
-    for parameters in BASES.values():
-        fit(X, y, weight, **FOLDED | parameters).predict(X)
-    for now, before in zip((X, y, weight), copies, strict=True):
-        np.testing.assert_array_equal(now, before)
-
-
 # ------------------------------------------------------------------------------------ callbacks
 
 
@@ -981,24 +740,6 @@ def test_a_callback_may_stop_the_growth(machine):
     assert_same(machine, fit(X, y, n_bases=3), 0.0)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_an_error_of_a_callback_leaves_the_estimator_as_it_was(machine, error):
-    X, y = data()
-    machine.set_params(cv=None, stopping=None)
-    fitted = clone(machine).fit(X, y)
-    for estimator in (machine, fitted):
-        recording = Recording("basis", raise_at=2, error=error)
-        before = frozen(estimator.set_callbacks(recording))
-        with pytest.raises(error):
-            estimator.fit(X[:, :2], np.roll(y, 7))
-        assert_as_before(estimator, before)
-        assert len(recording.facts) == 2
-        assert recording.kinds("fit")[-1] == "teardown"
-    assert fitted.predict(X).shape == (100,)
-    with pytest.raises(NotFittedError):
-        machine.predict(X)
-
-
 def test_scikit_learns_monitor_records_the_score_after_each_basis():
     callback = pytest.importorskip("sklearn.callback")
     X, y = data()
@@ -1022,35 +763,3 @@ def test_a_basis_that_is_a_function_is_for_numpy():
             fit(there, y, basis=distance)
         with pytest.raises(TypeError, match=match):
             fitted.predict(there)
-
-
-ELSEWHERE = {
-    "all features": {},
-    "boosted": {"candidates": "boosted", "n_candidates": 3},
-    "one width": {"gamma": "width", "gamma_iter": 2},
-    "a given width": {"gamma": 0.1, "cv": None, "stopping": None},
-    "poly": {"basis": "poly", "degree": 2, "gamma": "width"},
-    "tanh": {"basis": "tanh", "cv": StratifiedKFold(2)},
-    "costs": {"costs": {0: 4.0, 1: 1.0}},
-    "required": {"required_bound": {0: 0.3}},
-    "moments that may be off": {"moment_error": (0.1, 0.05)},
-}
-
-
-@pytest.mark.parametrize("options", ELSEWHERE.values(), ids=ELSEWHERE)
-def test_arrays_of_other_libraries_give_the_numbers_of_numpy(options):
-    X, y = data()
-    weight = np.random.default_rng(0).integers(3, size=len(y)).astype(float)
-    settings = {"n_bases": 4, "cv": 3, "stopping": "held-out", **options}
-    expected = fit(X, y, weight, **settings)
-    put = partial(array_api_strict.asarray, device=array_api_strict.Device("device1"))
-    with config_context(array_api_dispatch=True):
-        found = fit(put(X), put(y), put(weight), **settings)
-        scores = as_numpy(found.decision_function(put(X)))
-    for name in ("bases_", "gammas_", "dual_coef_", "intercept_", "class_bounds_", "bound_path_"):
-        known = getattr(expected, name)
-        size = max(np.abs(known).max(), 1e-300)
-        ours = as_numpy(getattr(found, name))
-        np.testing.assert_allclose(ours, known, atol=1e-8 * size, rtol=0, err_msg=name)
-    np.testing.assert_allclose(scores, expected.decision_function(X), atol=1e-8)
-    assert found.held_out_bound_ == pytest.approx(expected.held_out_bound_, rel=1e-8, nan_ok=True)

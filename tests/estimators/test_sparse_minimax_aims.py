@@ -98,15 +98,6 @@ def test_each_basis_lowers_the_cost():
     assert costs[-1] < costs[0] - 0.01
 
 
-def test_the_unit_of_costs_makes_no_difference():
-    X, y = data()
-    scores = [
-        fit(X, y, costs={0: unit, 1: 4.0 * unit}).decision_function(X) for unit in (1.0, 1e-6, 1e9)
-    ]
-    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-9)
-    np.testing.assert_allclose(scores[0], scores[2], rtol=1e-9)
-
-
 def test_a_linear_basis_of_one_feature_is_the_exact_machine():
     """One feature, one linear basis: the same problem as that of the exact machine, in a line."""
     rng = np.random.default_rng(3)
@@ -189,19 +180,6 @@ def test_costs_of_rows_in_the_ratio_of_the_fit_have_its_threshold():
     found = fit(X, y, costs={0: 1.0, 1: 3.0})
     same = {0: np.full(120, 2.0), 1: np.full(120, 6.0)}
     np.testing.assert_array_equal(found.predict(X, example_costs=same), found.predict(X))
-
-
-@pytest.mark.parametrize(
-    "more",
-    [{"costs": {0: 1.0, 1: 4.0}}, {"required_bound": {0: 0.5}}, {"candidates": "boosted"}],
-    ids=lambda more: next(iter(more)),
-)
-def test_weights_are_repetitions(more):
-    X, y = data(60)
-    weight = np.random.default_rng(0).integers(1, 4, size=60)
-    one = fit(X, y, weight.astype(float), **more)
-    other = fit(np.repeat(X, weight, axis=0), np.repeat(y, weight), **more)
-    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-6)
 
 
 # -------------------------------------------------------------------------------- sparse rows

@@ -9,12 +9,10 @@ import pickle
 import warnings
 
 import array_api_strict
-import carriers
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from recording import Recording
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from grayzone import SparseMinimaxProbabilityMachine
@@ -114,40 +112,6 @@ def assert_same(found, expected, rtol=1e-8):
 # ------------------------------------------------------------------------------------------
 # The same model
 # ------------------------------------------------------------------------------------------
-
-SETTINGS = {
-    "weights of the features": ({}, 2),
-    "a width": ({"gamma": "width", "gamma_iter": 3}, 2),
-    "a given width": ({"gamma": 0.3}, 2),
-    "poly": ({"basis": "poly", "degree": 2}, 2),
-    "tanh": ({"basis": "tanh"}, 2),
-    "costs": ({"costs": {0: 1.0, 1: 1.5}}, 2),
-    "moments that are off": ({"moment_error": {0: 0.1, 1: (0.05, 0.02)}}, 2),
-    "a required bound": ({"required_bound": {1: 0.6}}, 2),
-    "boosted": ({"candidates": "boosted"}, 2),
-    "three classes": ({"n_bases": 3}, 3),
-    "three classes, a width": ({"gamma": "width", "candidates": "boosted", "n_bases": 2}, 3),
-}
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("name", SETTINGS)
-def test_where_all_rows_are_looked_at_the_model_is_that_of_numpy(name, library):
-    parameters, n_classes = SETTINGS[name]
-    X, y, weight = data(n_classes=n_classes)
-    model = machine(**parameters)
-    found = clone(model).fit(Listed(X, y, weight, library=library))
-    assert_same(found, model.fit(X, y, weight))
-
-
-@pytest.mark.parametrize("carrier", carriers.STREAMED)
-def test_files_streams_and_clusters_give_the_model_of_numpy(carrier, tmp_path):
-    form = carriers.CARRIERS[carrier]
-    if form.missing() is not None:
-        pytest.skip(form.missing())
-    X, y, weight = carriers.rows()
-    found = machine().fit(*form.fit_arguments(tmp_path, X, y[2], weight))
-    assert_same(found, machine().fit(X, y[2], weight))
 
 
 @pytest.mark.parametrize("library", ["NumPy", "CSR"])
@@ -287,17 +251,6 @@ def test_the_model_is_the_same_however_rows_are_cut(n_blocks, monkeypatch):
     assert_same(machine(cv=3).fit(Listed(X, y, weight, n_blocks=n_blocks)), expected)
     monkeypatch.setattr(readings, "_AT_A_TIME", 200)
     assert_same(machine(cv=3).fit(Listed(X, y, weight, n_blocks=n_blocks)), expected)
-
-
-def test_the_model_is_the_same_on_dask(monkeypatch):
-    dask = pytest.importorskip("dask")
-    da = pytest.importorskip("dask.array")
-    hold_sample(monkeypatch, 100)
-    X, y, weight = data(600)
-    expected = machine(cv=3).fit(Listed(X, y, weight))
-    given = (da.from_array(values, (100, *values.shape[1:])) for values in (X, y, weight))
-    with dask.config.set(scheduler="synchronous"):
-        assert_same(machine(cv=3).fit(*given), expected)
 
 
 def test_rows_are_read_once_for_each_basis():

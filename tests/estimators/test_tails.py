@@ -190,17 +190,6 @@ def test_blocks_give_the_same_slopes():
     np.testing.assert_array_equal(there.tail_bends_, here.tail_bends_)
 
 
-def test_the_unit_of_weights_does_not_matter_nor_do_repetitions():
-    weight = np.random.default_rng(0).integers(1, 4, len(y))
-    fits = [
-        TruncatedLogisticRegression(tol=1e-10).fit(X, y, sample_weight=weight),
-        TruncatedLogisticRegression(tol=1e-10).fit(np.repeat(X, weight, 0), np.repeat(y, weight)),
-        TruncatedLogisticRegression(C=0.1, tol=1e-10).fit(X, y, sample_weight=10 * weight),
-    ]
-    for model in fits[1:]:
-        np.testing.assert_allclose(model.tail_slopes_, fits[0].tail_slopes_, rtol=1e-6)
-
-
 def test_a_search_has_the_tails_of_its_model():
     # with a scoring there is no gate that could keep plain logistic regression
     grid = {"Cs": [1.0], "zones": (1.0,), "scoring": "accuracy"}

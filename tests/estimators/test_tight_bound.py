@@ -1,24 +1,20 @@
 """Tighter bounds of the expected error: what each step is, costs, undecided, batches, manners."""
 
-import inspect
-import pickle
 import warnings
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from recording import Recording
 from scipy.special import expit, logsumexp, softmax
 from sklearn import datasets
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
 
 import grayzone.solvers.policy.bounds as bounds
-import grayzone.solvers.policy.solve as solve
 from grayzone import TightBoundLogisticRegression
 from grayzone.solvers.policy.online import OnlinePolicy
 from grayzone.sources.split import split_rows
@@ -104,24 +100,9 @@ def test_one_bound_is_logistic_regression(n_classes):
     check_logistic(*data(n_classes=n_classes))
 
 
-def test_one_bound_is_logistic_regression_at_the_default_tolerance():
-    X, y = data()
-    found = fit(X, y, n_bounds=1)
-    assert_same_model(found, logistic(X, y), 1e-8)
-    np.testing.assert_allclose(found.predict_proba(X), logistic(X, y).predict_proba(X), atol=1e-8)
-
-
 @pytest.mark.parametrize("name", ["load_breast_cancer", "load_iris", "load_wine"])
 def test_one_bound_is_logistic_regression_on_real_data(name, real_data):
     check_logistic(*real_data(name))
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_one_bound_is_logistic_regression_with_weights(n_classes):
-    X, y = data(n_classes=n_classes)
-    weight = some_weights(len(y))
-    weight[:20] = 0.0
-    check_logistic(X, y, weight)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -161,37 +142,6 @@ def test_balanced_costs_are_balanced_weights():
     other = fit(X, y, weight, class_weight="balanced", tol=1e-9)
     assert_same_model(found, other, 1e-9)
     np.testing.assert_allclose(found.expected_error_path_, other.expected_error_path_, rtol=1e-10)
-
-
-@pytest.mark.parametrize("n_bounds", [1, 5])
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array, sp.csr_matrix])
-def test_sparse_is_dense(kind, n_classes, n_bounds):
-    X, y = data(n_classes=n_classes)
-    X = np.where(np.abs(X) > 0.6, X, 0.0)
-    dense = fit(X, y, n_bounds=n_bounds, tol=1e-9)
-    sparse = fit(kind(X), y, n_bounds=n_bounds, tol=1e-9)
-    assert_same_model(sparse, dense, 1e-9)
-    np.testing.assert_allclose(sparse.predict_proba(kind(X)), dense.predict_proba(X), atol=1e-9)
-    np.testing.assert_array_equal(sparse.predict(kind(X)), dense.predict(X))
-
-
-@pytest.mark.parametrize("solver", ["mm", "direct"])
-def test_single_precision_is_only_storage(solver):
-    X, y = data()
-    X = X.astype(np.float32)
-    found = fit(X, y, solver=solver, tol=1e-9)
-    assert_same_model(found, fit(X.astype(float), y, solver=solver, tol=1e-9), 1e-9)
-    assert_same_model(fit(X, y, n_bounds=1, tol=1e-9), logistic(X.astype(float), y), 1e-8)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_integer_weights_are_repeated_rows(n_classes):
-    X, y = data(n_classes=n_classes)
-    times = np.random.default_rng(0).integers(0, 4, size=len(y))
-    weighted = fit(X, y, times, tol=1e-9)
-    repeated = fit(np.repeat(X, times, axis=0), np.repeat(y, times), tol=1e-9)
-    assert_same_model(weighted, repeated, 1e-8)
 
 
 # ------------------------------------------------------------------------- J, step after step
@@ -429,17 +379,6 @@ def test_dear_errors_are_avoided():
     assert missed[0] > missed[1] > missed[2]
 
 
-def test_costs_in_proportion_are_the_same():
-    X, y = data(n_classes=3)
-    costs = np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 1.0], [3.0, 3.5, 0.0]])
-    one = fit(X, y, costs=costs, C=3.0, tol=1e-9)
-    ten = fit(X, y, costs=10.0 * costs, C=3.0, tol=1e-9)
-    assert_same_model(ten, one, 1e-8)
-    np.testing.assert_allclose(
-        ten.expected_error_path_, 10.0 * one.expected_error_path_, rtol=1e-10
-    )
-
-
 @pytest.mark.parametrize(
     ("costs", "words"),
     [
@@ -524,19 +463,6 @@ def test_costs_of_undecided_may_depend_on_the_class():
         for a, b in ((0.3, 0.6), (0.3, 0.3), (0.3, 0.1))
     ]
     assert counts[0] < counts[1] < counts[2]
-
-
-def test_labels_of_strings():
-    X, y = data()
-    names = np.array(["ham", "spam"])[y]
-    found = fit(X, names, reject_cost=0.3)
-    assert found.actions_.tolist() == ["ham", "spam", "undecided"]
-    assert set(found.predict(X)) == {"ham", "spam", "undecided"}
-    numbers = fit(X, y, reject_cost=0.3)
-    np.testing.assert_array_equal(found.predict(X) == "undecided", numbers.predict(X) == -1)
-    other = fit(X, names, reject_cost=0.3, undecided_label="ask somebody else")
-    assert "ask somebody else" in other.predict(X)
-    assert fit(X, y, reject_cost=0.3, undecided_label=99).actions_.tolist() == [0, 1, 99]
 
 
 def test_an_undecided_label_that_is_a_class():
@@ -931,46 +857,6 @@ def test_a_fit_after_batches_knows_nothing_of_them():
     np.testing.assert_array_equal(found.partial_fit(X, y).coef_, other.coef_)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_integer_weights_of_a_batch_are_repeated_rows(n_classes):
-    X, y = data(n_classes=n_classes)
-    times = np.random.default_rng(0).integers(0, 4, size=len(y))
-    one, other = TightBoundLogisticRegression(), TightBoundLogisticRegression()
-    for a in range(0, len(y), 20):
-        rows = slice(a, a + 20)
-        one.partial_fit(X[rows], y[rows], NAMES[n_classes], sample_weight=times[rows])
-        X_times, y_times = (np.repeat(v[rows], times[rows], axis=0) for v in (X, y))
-        other.partial_fit(X_times, y_times, NAMES[n_classes])
-    np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-9)
-
-
-def test_class_weights_of_a_batch_are_weights():
-    X, y = data()
-    found = TightBoundLogisticRegression(class_weight={0: 1.0, 1: 3.0})
-    other = TightBoundLogisticRegression()
-    for rows, labels in batches(X, y):
-        found.partial_fit(rows, labels, classes=[0, 1])
-        other.partial_fit(rows, labels, [0, 1], sample_weight=np.where(labels == 1, 3.0, 1.0))
-    np.testing.assert_allclose(found.coef_, other.coef_, rtol=1e-12)
-
-
-def test_sparse_batches_are_dense_batches():
-    X, y = data()
-    X = np.where(np.abs(X) > 0.6, X, 0.0)
-    dense, sparse = TightBoundLogisticRegression(), TightBoundLogisticRegression()
-    for rows, labels in batches(X, y):
-        dense.partial_fit(rows, labels, classes=[0, 1])
-        sparse.partial_fit(sp.csr_array(rows), labels, classes=[0, 1])
-    np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-10)
-
-
-@pytest.mark.parametrize("settings", [{"costs": "balanced"}, {"class_weight": "balanced"}])
-def test_batches_know_no_frequencies(settings):
-    X, y = data()
-    with pytest.raises(ValueError, match="class frequencies"):
-        TightBoundLogisticRegression(**settings).partial_fit(X, y, classes=[0, 1])
-
-
 @pytest.mark.parametrize("name", ["max_fpr", "min_recall", "min_precision"])
 def test_batches_know_no_limits(name):
     X, y = data()
@@ -979,26 +865,6 @@ def test_batches_know_no_limits(name):
 
 
 # -------------------------------------------------------------------------------- the estimator
-
-
-def test_parameters_are_those_of_the_design():
-    defaults = {
-        "C": 1.0,
-        "n_bounds": 3,
-        "costs": None,
-        "reject_cost": None,
-        "undecided_label": "auto",
-        "max_fpr": None,
-        "confidence": 0.95,
-        "validation_fraction": None,
-        "solver": "auto",
-        "fit_intercept": True,
-        "class_weight": None,
-        "warm_start": False,
-    }
-    signature = inspect.signature(TightBoundLogisticRegression).parameters
-    assert {name: signature[name].default for name in defaults} == defaults
-    assert next(iter(signature)) == "C"
 
 
 @pytest.mark.parametrize(
@@ -1040,30 +906,6 @@ def test_bad_parameters(parameters, words, again):
     assert all(vars(found)[name] is value for name, value in before.items())
 
 
-def test_one_class_is_not_enough():
-    X, y = data()
-    with pytest.raises(ValueError, match="one class"):
-        fit(X, np.zeros(len(y), int))
-    with pytest.raises(ValueError, match="one class"):
-        fit(X, y, sample_weight=(y == 1).astype(float))
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_shapes(n_classes):
-    X, y = data(n_classes=n_classes)
-    found = fit(X, y)
-    n_outputs = 1 if n_classes == 2 else n_classes
-    assert found.coef_.shape == (n_outputs, X.shape[1])
-    assert found.intercept_.shape == (n_outputs,)
-    assert found.classes_.tolist() == NAMES[n_classes]
-    np.testing.assert_array_equal(found.actions_, found.classes_)
-    assert found.threshold_ == (0.5 if n_classes == 2 else None)
-    assert found.n_iter_ == found.expected_error_path_.size == 3
-    assert found.n_features_in_ == X.shape[1]
-    np.testing.assert_array_equal(found.cost_matrix_, 1.0 - np.eye(n_classes))
-    assert found.decision_function(X).shape == ((len(y),) if n_classes == 2 else (len(y), 3))
-
-
 @pytest.mark.parametrize("reject_cost", [None, 0.2])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_probabilities_scores_and_decisions_agree(n_classes, reject_cost):
@@ -1092,14 +934,6 @@ def test_logarithms_are_finite_where_probabilities_are_not(n_classes):
     assert logs.min() < -1e4
     np.testing.assert_allclose(logsumexp(logs, axis=1), 0.0, atol=1e-10)
     assert found.predict_proba(far).min() == 0.0
-
-
-@pytest.mark.parametrize("name", ["predict", "predict_proba", "policy_proba", "decision_function"])
-def test_nothing_before_a_fit(name):
-    X, _ = data()
-    with pytest.raises(NotFittedError):
-        getattr(TightBoundLogisticRegression(), name)(X)
-    assert not hasattr(TightBoundLogisticRegression(), "threshold_")
 
 
 @pytest.mark.parametrize("solver", ["mm", "direct"])
@@ -1210,102 +1044,6 @@ def test_a_warm_start_from_another_problem_is_none():
 # ---------------------------------------------------------------------------------------- manners
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"reject_cost": 0.2}, {"max_fpr": 0.2, "random_state": 0}]
-)
-def test_pickling(settings):
-    X, y = data()
-    found = fit(X, y, **settings)
-    again = pickle.loads(pickle.dumps(found))
-    np.testing.assert_array_equal(again.predict(X), found.predict(X))
-    np.testing.assert_array_equal(again.policy_proba(X), found.policy_proba(X))
-    assert again.threshold_ == found.threshold_
-    # batches go on after it
-    found.set_params(max_fpr=None).partial_fit(X, y)
-    later = pickle.loads(pickle.dumps(found)).partial_fit(X, y)
-    np.testing.assert_array_equal(later.coef_, found.partial_fit(X, y).coef_)
-
-
-def test_clones_have_parameters_and_nothing_else():
-    X, y = data()
-    found = fit(X, y, C=3.0, reject_cost=0.2, costs={0: 1.0, 1: 2.0})
-    copy = clone(found)
-    assert copy.get_params() == found.get_params()
-    assert not fitted_state(copy)
-    assert fitted_state(found)
-
-
-def test_a_fit_changes_no_parameter_and_no_data():
-    X, y = data()
-    costs, weight = np.array([[0.0, 1.0], [3.0, 0.0]]), some_weights(len(y))
-    given = [np.copy(v) for v in (X, y, weight, costs)]
-    found = TightBoundLogisticRegression(costs=costs, reject_cost=0.2)
-    before = found.get_params()
-    found.fit(X, y, weight)
-    found.predict(X)
-    assert all(found.get_params()[name] is value for name, value in before.items())
-    for value, copy in zip((X, y, weight, costs), given, strict=True):
-        np.testing.assert_array_equal(value, copy)
-
-
-def test_names_of_columns():
-    X, y = data()
-    table = pd.DataFrame(X, columns=list("abcd"))
-    found = fit(table, pd.Series(y))
-    assert found.feature_names_in_.tolist() == list("abcd")
-    # a table lies in memory the other way round: sums are rounded differently
-    assert_same_model(found, fit(X, y), 1e-12)
-    np.testing.assert_array_equal(found.predict(table), fit(X, y).predict(X))
-    with pytest.raises(ValueError, match="feature names"):
-        found.predict(table[list("dcba")])
-    with pytest.raises(ValueError, match="feature names"):
-        found.partial_fit(table[list("dcba")], y)
-    found.fit(X, y)
-    assert not hasattr(found, "feature_names_in_")
-
-
-def test_the_order_of_rows_does_not_matter():
-    X, y = data()
-    order = np.random.default_rng(0).permutation(len(y))
-    for solver in ("mm", "direct"):
-        one, other = (fit(A, b, solver=solver, tol=1e-9) for A, b in ((X, y), (X[order], y[order])))
-        np.testing.assert_allclose(
-            one.expected_error_path_[-1], other.expected_error_path_[-1], rtol=1e-9
-        )
-        assert_same_model(one, other, 1e-7 if solver == "mm" else 1e-4)
-
-
-@pytest.mark.parametrize("where", ["first", "later"])
-@pytest.mark.parametrize("again", [False, True])
-def test_an_interruption_leaves_the_estimator_as_it_was(where, again, monkeypatch):
-    X, y = data()
-    found = TightBoundLogisticRegression()
-    if again:
-        found.fit(X, y)
-    before = dict(vars(found))
-    copies = {k: np.copy(v) for k, v in before.items() if isinstance(v, np.ndarray)}
-
-    def stopped(first, n_bounds):
-        yield first
-        raise KeyboardInterrupt
-
-    def at_once(*arguments):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        if where == "first":
-            patch.setattr(solve, "fit_bound", at_once)
-        else:
-            patch.setattr(solve, "majorise", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            found.fit(2.0 * X[:, :2], 1 - y)
-    assert vars(found).keys() == before.keys()
-    assert all(vars(found)[name] is value for name, value in before.items())
-    for name, value in copies.items():
-        np.testing.assert_array_equal(before[name], value)
-    np.testing.assert_array_equal(found.fit(X, y).coef_, fit(X, y).coef_)
-
-
 def test_an_interrupted_batch_leaves_the_estimator_as_it_was(monkeypatch):
     X, y = data()
     found = TightBoundLogisticRegression().partial_fit(X, y, classes=[0, 1])
@@ -1359,20 +1097,6 @@ def test_a_listener_changes_nothing(listened):
     estimator.set_callbacks(Recording("bound")).fit(X, y)
     np.testing.assert_array_equal(estimator.coef_, alone.coef_)
     assert vars(estimator).keys() - vars(alone).keys() == {"_skl_callbacks"}
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_a_callback_may_break_a_fit(listened, error):
-    estimator, (X, y) = listened
-    estimator.fit(X, y)
-    recording = Recording("bound", raise_at=1, error=error)
-    estimator.set_callbacks(recording)
-    before = dict(vars(estimator))
-    with pytest.raises(error):
-        estimator.fit(2.0 * X[:, :2], y)
-    assert vars(estimator).keys() == before.keys()
-    assert all(vars(estimator)[name] is value for name, value in before.items())
-    assert recording.kinds("fit")[-1] == "teardown"
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

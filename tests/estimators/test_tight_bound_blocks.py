@@ -19,7 +19,6 @@ from grayzone import TightBoundLogisticRegression
 from grayzone.decision.limits import Target, cut_at
 from grayzone.numerics.checks import as_numpy
 from grayzone.solvers.policy.cut import cut_scores
-from grayzone.solvers.policy.policy import SoftmaxPolicy, policy_of
 from grayzone.sources import Block, Source
 from grayzone.sources.labelled import Rows, label
 from grayzone.sources.lots import Lots
@@ -32,7 +31,6 @@ torch = pytest.importorskip("torch")
 ROUNDING = 1e-12
 LIMITS = {"max_fpr": 0.1, "min_recall": 0.9, "min_precision": 0.8}
 LIBRARIES = {"torch": torch.asarray, "strict": strict.asarray}
-EVERY_LIBRARY = pytest.mark.parametrize("library", LIBRARIES)
 EVERY_LIMIT = pytest.mark.parametrize("name", LIMITS)
 
 
@@ -115,7 +113,6 @@ CASES = {
     "min_precision": (2, {"min_precision": 0.8, "n_bounds": 4}),
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
-WEIGHTED = pytest.mark.parametrize("weighted", [False, True])
 
 
 @EVERY_CASE
@@ -129,32 +126,6 @@ def test_blocks_are_rows_in_memory(case, weighted, size):
     assert_same_model(found, expected)
     np.testing.assert_array_equal(found.predict(X), expected.predict(X))
     assert found.promised_decrease_ <= 1e-7
-
-
-@EVERY_CASE
-@WEIGHTED
-def test_tensors_are_numpy(case, weighted):
-    n_classes, parameters = CASES[case]
-    X, y, weight = data(n_classes)
-    weight = weight if weighted else None
-    expected = make(**parameters).fit(X, y, sample_weight=weight)
-    found, X_there = in_library("torch", X, y, weight, **parameters)
-    assert_same_model(found, expected)
-    if expected.threshold_ is None:
-        assert found.threshold_ is None
-    else:
-        assert found.threshold_ == pytest.approx(expected.threshold_, rel=1e-11)
-    with config_context(array_api_dispatch=True):
-        for method in ("predict_proba", "predict_log_proba", "decision_function", "policy_proba"):
-            there = getattr(found, method)(X_there)
-            assert type(there) is type(X_there)
-            here = getattr(expected, method)(X)
-            np.testing.assert_allclose(as_numpy(there), here, rtol=1e-10, atol=1e-11)
-        decided = found.predict(X_there)
-    assert type(decided) is type(X_there)
-    np.testing.assert_array_equal(as_numpy(decided), expected.predict(X))
-    names = ("coef_", "intercept_", "expected_error_path_", "classes_", "actions_", "cost_matrix_")
-    assert all(type(getattr(found, name)) is type(X_there) for name in names)
 
 
 # --------------------------------------------------------------------------------- other ways to go
@@ -223,25 +194,6 @@ def test_direct_descent_of_undecided_policies():
     reached = found.expected_error_path_[-1], expected.expected_error_path_[-1]
     assert reached[0] == pytest.approx(reached[1], rel=1e-10)
     np.testing.assert_array_equal(found.predict(X), expected.predict(X))
-
-
-@EVERY_LIBRARY
-def test_policies_in_other_libraries(library):
-    rng = np.random.default_rng(0)
-    here = LIBRARIES[library]
-    for policy in (policy_of(2), SoftmaxPolicy(2), policy_of(4)):
-        F = 3.0 * rng.normal(size=(30, policy.n_outputs))
-        F[:3] = 0.0  # ties
-        q = rng.uniform(size=(30, policy.n_actions))
-        there = here(F), here(q)
-        p, p_there = policy.proba(F), policy.proba(there[0])
-        np.testing.assert_allclose(as_numpy(p_there), p, rtol=1e-14)
-        np.testing.assert_allclose(as_numpy(policy.losses(*there)), policy.losses(F, q), atol=1e-14)
-        for name in ("pull", "bend", "reward_pull"):
-            method = getattr(policy, name)
-            np.testing.assert_allclose(
-                as_numpy(method(p_there, there[1])), method(p, q), atol=1e-14
-            )
 
 
 # -------------------------------------------------------------------------------------- warm starts
@@ -477,28 +429,6 @@ def test_bounds_share_readings():
 # -------------------------------------------------------------------------------- batch after batch
 
 
-@EVERY_LIBRARY
-@pytest.mark.parametrize("parameters", [{}, {"reject_cost": 0.2}, {"fit_intercept": False}])
-def test_batches_of_other_libraries(library, parameters):
-    X, y, weight = data()
-    here = LIBRARIES[library]
-    expected, found = make(**parameters), make(**parameters)
-    for a in range(0, 300, 60):
-        part = slice(a, a + 60)
-        expected.partial_fit(X[part], y[part], classes=[0, 1], sample_weight=weight[part])
-        with config_context(array_api_dispatch=True):
-            batch = (here(v[part]) for v in (X, y))
-            found.partial_fit(*batch, classes=[0, 1], sample_weight=here(weight[part]))
-    assert type(found.coef_) is type(here(X))
-    np.testing.assert_allclose(as_numpy(found.coef_), expected.coef_, rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(as_numpy(found.intercept_), expected.intercept_, atol=1e-12)
-    with config_context(array_api_dispatch=True):
-        decided = as_numpy(found.predict(here(X)))
-        with pytest.raises(ValueError, match="none of the classes"):
-            found.partial_fit(here(X), here(y + 1))
-    np.testing.assert_array_equal(decided, expected.predict(X))
-
-
 def test_batches_go_on_from_a_fit():
     X, y, _ = data()
     expected = make(n_bounds=2).fit(X, y).partial_fit(X[:50], y[:50])
@@ -517,19 +447,6 @@ def test_blocks_are_no_batch():
 
 
 # ------------------------------------------------------------------------------------------ manners
-
-
-def test_blocks_bring_their_labels():
-    X, y, _ = data()
-    with pytest.raises(ValueError, match="bring their own labels"):
-        make().fit(ListSource(X, y), y)
-
-
-@EVERY_LIMIT
-def test_limits_are_for_two_classes(name):
-    X, y, _ = data(3)
-    with pytest.raises(ValueError, match=f"{name} is for two classes; y has 3"):
-        make(**{name: 0.5}).fit(ListSource(X, y))
 
 
 def test_a_fit_that_fails_leaves_the_estimator_as_it_was():

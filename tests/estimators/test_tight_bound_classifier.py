@@ -1,15 +1,11 @@
 """Tighter bounds around other classifiers: their weights, what they stop at, what they refuse."""
 
-import pickle
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import scale
@@ -238,16 +234,6 @@ def test_bad_costs(costs, words):
         bounded(LogisticRegression(), *data(), costs=costs)
 
 
-def test_integer_weights_are_repeated_rows():
-    X, y = data()
-    times = np.random.default_rng(0).integers(0, 4, size=len(y))
-    weighted = bounded(logistic(), X, y, times, n_bounds=3, tol=1e-15)
-    X_times, y_times = np.repeat(X, times, axis=0), np.repeat(y, times)
-    repeated = bounded(logistic(), X_times, y_times, n_bounds=3, tol=1e-15)
-    np.testing.assert_allclose(weighted.estimator_.coef_, repeated.estimator_.coef_, rtol=1e-7)
-    np.testing.assert_allclose(weighted.mean_cost_path_, repeated.mean_cost_path_)
-
-
 # ------------------------------------------------------------------------------------ bad choices
 
 
@@ -280,83 +266,4 @@ def test_bad_parameters(parameters, words):
         bounded(LogisticRegression(), *data(), **parameters)
 
 
-def test_one_class_is_not_enough():
-    X, y = data()
-    with pytest.raises(ValueError, match="one class"):
-        bounded(LogisticRegression(), X, np.zeros(len(y), int))
-
-
 # ---------------------------------------------------------------------------------------- manners
-
-
-def test_the_given_classifier_stays_as_it_is():
-    X, y = data()
-    inner = LogisticRegression(C=3.0)
-    found = bounded(inner, X, y)
-    assert not hasattr(inner, "coef_")
-    assert found.estimator is inner
-    assert found.estimator_.C == 3.0
-    assert found.get_params()["estimator__C"] == 3.0
-
-
-def test_an_interruption_leaves_the_estimator_as_it_was(monkeypatch):
-    X, y = data()
-    found = bounded(LogisticRegression(), X, y, n_bounds=3)
-    before, proba = dict(vars(found)), found.predict_proba(X)
-    plain, calls = LogisticRegression.fit, []
-
-    def broken(self, X, y, sample_weight=None):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return plain(self, X, y, sample_weight)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LogisticRegression, "fit", broken)
-        with pytest.raises(KeyboardInterrupt):
-            found.fit(X[:, :2], 1 - y)
-    assert vars(found).keys() == before.keys()
-    assert all(vars(found)[name] is value for name, value in before.items())
-    np.testing.assert_array_equal(found.predict_proba(X), proba)
-
-
-def test_nothing_before_a_fit():
-    X, _ = data()
-    for name in ("predict", "predict_proba"):
-        with pytest.raises(NotFittedError):
-            getattr(TightBoundClassifier(LogisticRegression()), name)(X)
-
-
-def test_strings_names_and_pickles():
-    X, y = data()
-    names = np.array(["no", "yes"])[y]
-    table = pd.DataFrame(X, columns=list("abc"))
-    found = bounded(LogisticRegression(), table, names, n_bounds=2)
-    assert found.feature_names_in_.tolist() == list("abc")
-    assert found.estimator_.feature_names_in_.tolist() == list("abc")
-    assert found.classes_.tolist() == ["no", "yes"]
-    plain = bounded(LogisticRegression(), X, y, n_bounds=2)
-    np.testing.assert_array_equal(found.predict(table) == "yes", plain.predict(X) == 1)
-    with pytest.raises(ValueError, match="feature names"):
-        found.predict(table[list("cba")])
-    again = pickle.loads(pickle.dumps(found))
-    np.testing.assert_array_equal(again.predict(table), found.predict(table))
-
-
-def test_sparse_is_dense():
-    X, y = data()
-    X = np.where(np.abs(X) > 0.5, X, 0.0)
-    dense = bounded(LogisticRegression(tol=1e-10), X, y, n_bounds=2)
-    sparse = bounded(LogisticRegression(tol=1e-10), sp.csr_array(X), y, n_bounds=2)
-    np.testing.assert_allclose(
-        sparse.predict_proba(sp.csr_array(X)), dense.predict_proba(X), atol=1e-6
-    )
-
-
-def test_a_precomputed_kernel_is_one_for_the_inner_classifier_too():
-    X, y = data(60)
-    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
-    found = bounded(ImportVectorMachine(kernel="precomputed", max_import_points=6), K, y)
-    other = bounded(ImportVectorMachine(gamma=0.5, max_import_points=6), X, y)
-    assert found.__sklearn_tags__().input_tags.pairwise
-    np.testing.assert_allclose(found.predict_proba(K), other.predict_proba(X), atol=1e-6)

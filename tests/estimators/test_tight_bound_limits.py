@@ -16,7 +16,6 @@ from sklearn.preprocessing import scale
 
 import grayzone.solvers.policy.solve as module
 from grayzone import (
-    TightBoundClassifier,
     TightBoundLogisticRegression,
     TruncatedLogisticRegression,
     roc_by_costs,
@@ -205,19 +204,6 @@ def test_stricter_limits_give_up_more():
     assert np.all(np.diff(recalls) > 0.0)
 
 
-@EVERY_LIMIT
-def test_integer_weights_are_repeated_rows(name):
-    X, y = data()
-    times = np.random.default_rng(0).integers(0, 4, size=len(y))
-    settings = {"n_bounds": 2, "tol": 1e-8, name: LIMITS[name]}
-    weighted = fit(X, y, times, **settings)
-    repeated = fit(np.repeat(X, times, axis=0), np.repeat(y, times), **settings)
-    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-4)
-    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
-    decided = rates(y, weighted.predict(X), times.astype(float))
-    assert keeps(name, LIMITS[name], decided[name])
-
-
 def test_a_limit_without_an_intercept(steps):
     X, y = data()
     try:
@@ -263,25 +249,6 @@ def test_the_threshold_is_that_of_probabilities():
         np.testing.assert_array_equal(proba >= found.threshold_, found.predict(X) == 1)
 
 
-def test_labels_are_those_of_classes():
-    X, y = data()
-    numbers = fit(X, y, n_bounds=1, max_fpr=0.1)
-    names = fit(X, np.array(["no", "yes"])[y], n_bounds=1, max_fpr=0.1)
-    assert set(names.predict(X)) == {"no", "yes"}
-    np.testing.assert_array_equal(names.predict(X) == "yes", numbers.predict(X) == 1)
-    assert names.threshold_ == numbers.threshold_
-    assert names.actions_.tolist() == ["no", "yes"]
-
-
-def test_sparse_is_dense():
-    X, y = data()
-    X = np.where(np.abs(X) > 0.5, X, 0.0)
-    for kind in (sp.csr_array, sp.csc_array):
-        dense, sparse = (fit(A, y, n_bounds=2, max_fpr=0.1) for A in (X, kind(X)))
-        np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-5)
-        np.testing.assert_array_equal(sparse.predict(kind(X)), dense.predict(X))
-
-
 # ----------------------------------------------------------------------------- where to cut scores
 
 
@@ -319,17 +286,6 @@ def test_the_cut_is_the_best_of_all(name, rows, value):
     assert keeps(name, value, found[name])
     worth = -found["max_fpr"] if name == "min_recall" else found["min_recall"]
     assert worth == pytest.approx(best_cut(target, scores, positive, weight), abs=1e-12)
-
-
-@EVERY_LIMIT
-@given(rows=scored_rows(), value=st.floats(0.01, 0.99))
-def test_the_scale_of_weights_does_not_matter(name, rows, value):
-    scores, positive, weight = rows
-    for fresh in (False, True):
-        cuts = [
-            cut_at(Target(name, value), scores, positive, w, fresh) for w in (weight, 8 * weight)
-        ]
-        assert cuts[0] == cuts[1]
 
 
 @EVERY_LIMIT
@@ -441,30 +397,6 @@ def test_an_impossible_precision():
         found.predict(np.zeros((1, 2)))
 
 
-@EVERY_LIMIT
-def test_limits_are_for_two_classes(name):
-    X, y = data()
-    three = np.where(X[:, 2] > 0.5, 2, y)
-    with pytest.raises(ValueError, match="two classes"):
-        fit(X, three, **{name: 0.5})
-
-
-@EVERY_LIMIT
-@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 3, np.nan, "half", True, [0.1]])
-def test_limits_lie_between_zero_and_one(name, value):
-    with pytest.raises(ValueError, match=name):
-        fit(*data(), **{name: value})
-
-
-@EVERY_LIMIT
-@pytest.mark.parametrize(
-    "other", [{"costs": {0: 1.0, 1: 2.0}}, {"costs": "balanced"}, {"reject_cost": 0.1}]
-)
-def test_limits_go_without_costs(name, other):
-    with pytest.raises(ValueError, match=f"{name}.*must be None"):
-        fit(*data(), **{name: 0.5}, **other)
-
-
 # ------------------------------------------------------------------------------------- ROC curves
 
 
@@ -519,16 +451,6 @@ def test_weights_of_training_rows():
     for one, other in zip(weighted.models, repeated.models, strict=True):
         np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-6)
     np.testing.assert_array_equal(weighted.tpr, repeated.tpr)
-
-
-def test_curves_of_strings_and_of_other_classifiers():
-    X, y = data()
-    names = np.array(["no", "yes"])[y]
-    model = TightBoundClassifier(LogisticRegression(), n_bounds=2)
-    curve = roc_by_costs(model, X, names, asymmetries=[0.05, 0.5, 0.95])
-    assert curve.models[0].costs == {"no": 0.95, "yes": 0.05}
-    assert np.all(np.diff(curve.tpr) > 0.0)
-    assert np.all(np.diff(curve.fpr) > 0.0)
 
 
 @pytest.mark.parametrize(

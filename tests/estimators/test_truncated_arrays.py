@@ -7,7 +7,6 @@ from functools import cache
 import array_api_strict as strict
 import numpy as np
 import pytest
-from array_api_compat import array_namespace, device
 from oracle import (
     BinaryProblem,
     alpha_from_dual_coef,
@@ -32,10 +31,9 @@ from grayzone import (
     TightBoundLogisticRegression,
     TruncatedLogisticRegression,
 )
-from grayzone.arrays import move_to, to_numpy
 from grayzone.numerics.checks import as_numpy
 from grayzone.solvers.truncated import streamed
-from grayzone.sources import Block, Source, from_batches
+from grayzone.sources import Block, Source
 from grayzone.sources.gather import draw_sample
 from grayzone.sources.labelled import label
 
@@ -50,8 +48,6 @@ LIBRARIES = {
 }
 # Rows that a fit may hold; with all rows at hand no sum, sample or band would matter.
 FEW = 300
-# What keeps "device1" apart from NumPy keeps "strict" apart as well.
-EVERY_LIBRARY = pytest.mark.parametrize("library", ["torch", "device1"])
 # Blocks that fit into what may be held are brought here once, and are rows in memory from then on.
 PLACES = pytest.mark.parametrize(
     ("library", "held"),
@@ -160,24 +156,6 @@ CASES = [
     Case("three-C-1e-6", THREE, C=1e-6),
     Case("three-C-1e2", THREE, C=1e2),
 ]
-# One of each kind of code path, for the slow libraries.
-SOME = select(
-    CASES,
-    "plain",
-    "full-likelihood",
-    "positive-kink-only",
-    "negative-kink-only",
-    "no-intercept",
-    "class-weights",
-    "zero-weights",
-    "names",
-    "single-precision",
-    "rare",
-    "three",
-    "three-full-likelihood",
-    "three-one-cap",
-    "three-zero-weights",
-)
 
 
 def by_name(cases):
@@ -340,40 +318,6 @@ def test_the_model_is_that_of_rows_in_memory(case, library, held, hold):
         assert_admissible(found, problem)
         # P - D by subtraction carries a few units in the last place of P.
         assert abs(found.dual_gap_ - recomputed_gap(problem, found)) <= 1e-13
-
-
-@by_name(SOME)
-def test_strict_arrays_give_the_same_on_another_device(case, hold):
-    X, y, _, problem = case.build()
-    hold(FEW, X.shape[1])
-    found, expected = fit_case("device1", case), in_memory(case)
-    assert_same_coefficients(found, expected)
-    assert_same_rows(found, expected, problem)
-    like = there("device1", X)
-    numbers = ["coef_", "intercept_", "support_", "dual_coef_", "partition_", "cost_matrix_"]
-    numbers += ["classes_"] if y.dtype.kind != "U" else []
-    numbers += ["zone_"] if expected.coef_.shape[0] > 1 else []
-    for name in numbers:
-        value = getattr(found, name)
-        assert array_namespace(value) == strict, name
-        assert device(value) == device(like), name
-
-
-@by_name(select(CASES, "plain", "three", "names", "single-precision"))
-def test_predictions_stay_there_and_are_those_of_numpy(case):
-    X, y, _, _ = case.build()
-    library = "torch"
-    found, expected = fit_case(library, case), in_memory(case)
-    with config_context(array_api_dispatch=True):
-        for method in ("decision_function", "predict_proba", "predict_log_proba"):
-            values = getattr(found, method)(there(library, X))
-            assert array_namespace(values) == array_namespace(there(library, X))
-            np.testing.assert_allclose(as_numpy(values), getattr(expected, method)(X), atol=1e-7)
-        labels = found.predict(there(library, X))
-        assert isinstance(labels, np.ndarray) == (y.dtype.kind == "U")
-        np.testing.assert_array_equal(as_numpy(labels), expected.predict(X))
-        score = found.score(there(library, X), there(library, y))  # PyTorch's mean is single
-    assert float(score) == pytest.approx(expected.score(X, y), abs=1e-6)
 
 
 @pytest.mark.parametrize("library", ["torch", "blocks"])
@@ -633,78 +577,6 @@ def test_an_empty_block_has_no_say_in_what_labels_are():
 X_SMALL, Y_SMALL = gaussian(120, 3)()
 
 
-@EVERY_LIBRARY
-@pytest.mark.parametrize(
-    "labels",
-    [
-        Y_SMALL == 1,
-        2.0 * Y_SMALL - 1.0,
-        (2 * Y_SMALL - 1).astype(np.int8),
-        Y_SMALL.astype(np.uint8),
-    ],
-    ids=["bool", "float", "int8", "uint8"],
-)
-def test_labels_of_any_kind_of_number(labels, library):
-    found = fit_in(library, TruncatedLogisticRegression(), X_SMALL, labels)
-    expected = TruncatedLogisticRegression().fit(X_SMALL, labels)
-    with config_context(array_api_dispatch=True):
-        predicted = as_numpy(found.predict(there(library, X_SMALL)))
-    np.testing.assert_array_equal(predicted, expected.predict(X_SMALL))
-    assert predicted.dtype == labels.dtype
-    np.testing.assert_array_equal(as_numpy(found.classes_), expected.classes_)
-
-
-@EVERY_LIBRARY
-@pytest.mark.parametrize(
-    "labels",
-    [
-        Y_SMALL,
-        Y_SMALL.tolist(),
-        np.where(Y_SMALL == 1, "yes", "no"),
-        np.where(Y_SMALL == 1, "yes", "no").tolist(),
-        np.where(Y_SMALL == 1, "yes", "no").astype(object),
-    ],
-    ids=["numpy", "list", "names", "list-of-names", "objects"],
-)
-def test_labels_need_not_be_in_the_library(labels, library):
-    with config_context(array_api_dispatch=True):
-        found = TruncatedLogisticRegression().fit(there(library, X_SMALL), labels)
-        predicted = as_numpy(found.predict(there(library, X_SMALL)))
-    expected = TruncatedLogisticRegression().fit(X_SMALL, labels)
-    np.testing.assert_array_equal(predicted, expected.predict(X_SMALL))
-
-
-@EVERY_LIBRARY
-@pytest.mark.parametrize("kind", ["int64", "float32", "bool", "list", "number"])
-def test_weights_of_any_kind(kind, library):
-    weight = np.arange(120) % 3
-    given = {"list": weight.tolist(), "number": 2.0}.get(kind)
-    if given is None:
-        weight = weight.astype(kind)
-        given = there(library, weight)
-    with config_context(array_api_dispatch=True):
-        found = TruncatedLogisticRegression(tol=TIGHT).fit(
-            there(library, X_SMALL), there(library, Y_SMALL), given
-        )
-    expected = TruncatedLogisticRegression(tol=TIGHT).fit(
-        X_SMALL, Y_SMALL, 2.0 if kind == "number" else weight
-    )
-    assert_same_coefficients(found, expected)
-
-
-@EVERY_LIBRARY
-def test_bad_data_is_named(library):
-    def refused(X, y, message, **parameters):
-        with pytest.raises(ValueError, match=message):
-            fit_in(library, TruncatedLogisticRegression(**parameters), X, y)
-
-    refused(np.where(X_SMALL > 2.0, np.nan, X_SMALL), Y_SMALL, "contains NaN")
-    refused(X_SMALL, 0 * Y_SMALL, "one class")
-    refused(X_SMALL, X_SMALL[:, 0], "Unknown label type")
-    refused(X_SMALL, Y_SMALL, "solver='primal' is for NumPy arrays", solver="primal")
-    refused(X_SMALL, Y_SMALL, "needs a zone inside", loss="ramp", zone=None)
-
-
 # ------------------------------------------------------------------------------- warm start, error
 
 
@@ -829,11 +701,6 @@ ESTIMATORS = {
     "minimax": (MinimaxProbabilityMachine(), 2),
     "minimax-rbf": (MinimaxProbabilityMachine(kernel="rbf"), 2),
 }
-METHODS = ("decision_function", "predict_proba", "predict_log_proba", "predict")
-
-
-def methods_of(estimator):
-    return [method for method in METHODS if hasattr(estimator, method)]
 
 
 @cache
@@ -842,72 +709,6 @@ def fitted(name, names=False):
     estimator, n_classes = ESTIMATORS[name]
     X, y = ordered(120, 3, n_classes)()
     return clone(estimator).fit(X, np.array(["a", "b", "c"])[y] if names else y), X
-
-
-@pytest.mark.parametrize(
-    ("library", "names"), [("device1", False), ("torch", True)], ids=["numbers", "names"]
-)
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_there_and_back(name, names, library):
-    estimator, X = fitted(name, names)
-    before = pickle.dumps(estimator)
-    like = there(library, X)
-    moved = move_to(estimator, like)
-    back = to_numpy(moved)
-    assert pickle.dumps(estimator) == before
-    for method in methods_of(estimator):
-        expected = getattr(estimator, method)(X)
-        with config_context(array_api_dispatch=True):
-            found = getattr(moved, method)(like)
-            again = getattr(pickle.loads(pickle.dumps(moved)), method)(like)
-        for values in (found, again):
-            numeric = expected.dtype.kind != "U"
-            assert isinstance(values, np.ndarray) != numeric
-            if numeric:
-                assert array_namespace(values) == array_namespace(like)
-                assert device(values) == device(like)
-                np.testing.assert_allclose(as_numpy(values), expected, rtol=1e-12, atol=1e-13)
-            else:
-                np.testing.assert_array_equal(values, expected)
-            again = getattr(back, method)(X)
-            assert isinstance(again, np.ndarray)
-            if numeric:
-                # factors of rows lie otherwise in memory
-                np.testing.assert_allclose(again, expected, rtol=1e-12, atol=1e-13)
-            else:
-                np.testing.assert_array_equal(again, expected)
-    for key, value in vars(estimator).items():
-        if key.endswith("_") and isinstance(value, np.ndarray):
-            assert isinstance(getattr(back, key), np.ndarray), key
-            np.testing.assert_array_equal(getattr(back, key), value)
-
-
-@pytest.mark.parametrize("name", ["truncated", "truncated-rbf", "tight-bound", "minimax"])
-def test_the_wrong_library_is_an_error_that_says_so(name):
-    estimator, X = fitted(name)
-    moved = move_to(estimator, there("torch", X))
-    device1 = move_to(estimator, there("device1", X))
-    for method in methods_of(estimator):
-        message = rf"{method}\(\) must use the same namespace and the same device"
-        with config_context(array_api_dispatch=True):
-            for model, rows in [
-                (estimator, there("torch", X)),
-                (moved, X),
-                (moved, there("strict", X)),
-                (device1, there("strict", X)),
-            ]:
-                with pytest.raises(ValueError, match=message):
-                    getattr(model, method)(rows)
-        # without dispatch rows become NumPy's, and the model does not
-        with pytest.raises(ValueError, match="same namespace"):
-            getattr(moved, method)(there("torch", X))
-
-
-def test_a_moved_model_predicts_for_blocks():
-    estimator, X = fitted("truncated")
-    moved = move_to(estimator, there("torch", X))
-    parts = moved.predict(from_batches(lambda: iter([(X[:50], None), (X[50:], None)])))
-    np.testing.assert_array_equal(np.concatenate(list(parts)), estimator.predict(X))
 
 
 def test_losses_that_fall_exponentially_take_few_steps():

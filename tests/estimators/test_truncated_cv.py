@@ -4,9 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from recording import Recording
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score, get_scorer, log_loss
@@ -117,15 +115,6 @@ def test_fits_with_a_start_reach_the_same_optimum(kernel, n_classes, monkeypatch
         assert model.dual_gap_ <= 1e-6
         plain = clone(model).fit(X[fold[0]], y[fold[0]])
         assert model.objective_ == pytest.approx(plain.objective_, rel=2e-6)
-
-
-def test_labels_of_any_kind():
-    X, y = data()
-    plain = TruncatedLogisticRegressionCV(Cs=2).fit(X, y)
-    named = TruncatedLogisticRegressionCV(Cs=2).fit(X, np.array(["no", "yes"])[y])
-    np.testing.assert_array_equal(named.scores_, plain.scores_)
-    assert named.gate_ == plain.gate_
-    assert set(named.predict(X)) == {"no", "yes"}
 
 
 def test_the_refit_is_a_plain_fit():
@@ -261,26 +250,6 @@ def test_the_score_is_weighted():
     assert search.score(X, y, weight) == -log_loss(y, proba)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_weights_are_repetitions(kernel):
-    X, y = data()
-    times = np.random.default_rng(0).integers(0, 4, size=len(y))
-    fold = np.arange(len(y)) % 3
-    copies = np.repeat(np.arange(len(y)), times)
-
-    def folds(group):
-        return [(np.flatnonzero(group != k), np.flatnonzero(group == k)) for k in range(3)]
-
-    search = TruncatedLogisticRegressionCV(Cs=CS, zones=[0.3, 1.0], kernel=kernel, costs="balanced")
-    weighted = clone(search).set_params(cv=folds(fold)).fit(X, y, sample_weight=times)
-    repeated = clone(search).set_params(cv=folds(fold[copies])).fit(X[copies], y[copies])
-    np.testing.assert_allclose(weighted.scores_, repeated.scores_)
-    assert weighted.C_ == repeated.C_
-    np.testing.assert_allclose(
-        weighted.decision_function(X), repeated.decision_function(X), atol=1e-3
-    )
-
-
 # ---------------------------------------------------------------------------- kinds of data
 
 
@@ -294,17 +263,6 @@ def test_a_precomputed_kernel():
     assert given.__sklearn_tags__().input_tags.pairwise
     with pytest.raises(ValueError, match="square"):
         given.fit(K[:, :5], y)
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array])
-def test_sparse_data(kernel, form):
-    X, y = data()
-    X[np.abs(X) < 0.5] = 0.0
-    dense = TruncatedLogisticRegressionCV(Cs=CS, kernel=kernel).fit(X, y)
-    sparse = clone(dense).fit(form(X), y)
-    np.testing.assert_allclose(sparse.scores_, dense.scores_)
-    np.testing.assert_allclose(sparse.predict_proba(form(X)), dense.predict_proba(X), atol=1e-4)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -397,34 +355,6 @@ def test_kernel_values_are_shared():
 # ---------------------------------------------------------------------------- on the way
 
 
-def test_an_interruption_leaves_the_estimator_as_it_was(monkeypatch):
-    X, y = data()
-    search = TruncatedLogisticRegressionCV(Cs=2, cv=2)
-    fresh = dict(vars(search))
-    fits = []
-    plain = TruncatedLogisticRegression._fit_to
-
-    def broken(self, *arguments, **options):
-        fits.append(self)
-        if len(fits) % 5 == 0:
-            raise KeyboardInterrupt
-        return plain(self, *arguments, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TruncatedLogisticRegression, "_fit_to", broken)
-        with pytest.raises(KeyboardInterrupt):
-            search.fit(X, y)
-        assert vars(search) == fresh
-    search.fit(X, y)
-    before = dict(vars(search))
-    with monkeypatch.context() as patch:
-        patch.setattr(TruncatedLogisticRegression, "_fit_to", broken)
-        with pytest.raises(KeyboardInterrupt):
-            search.fit(X[:, :2], y)
-    assert vars(search).keys() == before.keys()
-    assert all(vars(search)[name] is value for name, value in before.items())
-
-
 def test_fits_that_do_not_converge_are_counted_in_one_warning():
     X, y = data()
     search = TruncatedLogisticRegressionCV(
@@ -465,24 +395,6 @@ def test_callbacks_may_stop_on_the_way_to_the_gate(enough, plain, zoned):
         np.concatenate([test for _, test in list(StratifiedKFold(4).split(X, y))[:zoned]]),
     )
     np.testing.assert_array_equal(np.isfinite(search.oof_decision_function_), held_out)
-
-
-def test_weights_can_be_routed():
-    X, y = data()
-    weight = np.random.default_rng(0).uniform(size=len(y))
-    search = TruncatedLogisticRegressionCV(Cs=2, zones=[1.0], cv=2, scoring="accuracy")
-    direct = clone(search).fit(X, y, weight)
-    with config_context(enable_metadata_routing=True):
-        asked = (
-            clone(search).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        )
-        routed = cross_validate(
-            asked, X, y, cv=2, params={"sample_weight": weight}, return_estimator=True
-        )
-    halves = StratifiedKFold(2).split(X, y)
-    for model, (train, _) in zip(routed["estimator"], halves, strict=True):
-        by_hand = clone(direct).fit(X[train], y[train], weight[train])
-        np.testing.assert_array_equal(model.scores_, by_hand.scores_)
 
 
 # ---------------------------------------------------------------------------- bad input

@@ -1,10 +1,8 @@
 """The threshold moved together with C and the zone: by hand, out of fold, and what refuses."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
+from sklearn.model_selection import StratifiedKFold
 
 from grayzone import TruncatedLogisticRegressionCV
 from grayzone.estimators._gate import Yardstick
@@ -150,20 +148,6 @@ def test_the_gate_compares_moved_thresholds():
     judge = Deciding.of(stick, held_out).with_cuts()
     paid = judge.paid(oof[judge.rows][:, None])
     assert model.gate_["plain_cost"] == pytest.approx(paid.mean())
-
-
-def test_it_survives_copies_refits_and_repeated_folds():
-    X, y = data()
-    repeated = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
-    model = search(tune_threshold=True, cv=repeated, Cs=[1.0], zones=(1.0,)).fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    model.set_params(tune_threshold=False, cv=FOLDS).fit(X, y)
-    assert not hasattr(model, "threshold_tuning_")
-    assert model.threshold_ == pytest.approx(0.2)
-    chosen = search(tune_threshold=True, refit=False, Cs=[1.0], zones=(1.0,)).fit(X, y)
-    assert not hasattr(chosen, "threshold_")
-    assert 0.0 < chosen.threshold_tuning_["threshold"] < 1.0
 
 
 def test_costs_of_rows_decide_as_ever():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from recording import Recording
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from grayzone import TruncatedLogisticRegression
 
@@ -90,37 +89,6 @@ def test_a_listener_changes_nothing(estimator, data):
     np.testing.assert_array_equal(estimator.intercept_, alone.intercept_)
     added = vars(estimator).keys() - vars(alone).keys()
     assert added == {"_skl_callbacks"}
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_an_interruption_of_the_first_fit(estimator, data, error):
-    estimator.set_callbacks(Recording(raise_at=1, error=error))
-    before = dict(vars(estimator))
-    with pytest.raises(error):
-        estimator.fit(*data)
-    assert vars(estimator) == before
-    with pytest.raises(NotFittedError):
-        estimator.predict(data[0])
-    # and it can be fitted afterwards
-    estimator.set_callbacks().fit(*data)
-    np.testing.assert_array_equal(estimator.dual_coef_, clone(estimator).fit(*data).dual_coef_)
-
-
-@pytest.mark.parametrize("warm_start", [False, True])
-def test_an_interruption_of_another_fit(estimator, data, warm_start):
-    features, y = data
-    estimator.set_params(warm_start=warm_start).fit(features, y)
-    predicted = estimator.predict_proba(features)
-    estimator.set_callbacks(Recording(raise_at=1))
-    before = dict(vars(estimator))
-    copies = {k: np.copy(v) for k, v in before.items() if isinstance(v, np.ndarray)}
-    with pytest.raises(KeyboardInterrupt):
-        estimator.fit(2.0 * features[:, :2], np.roll(y, 7))
-    assert vars(estimator).keys() == before.keys()
-    assert all(vars(estimator)[name] is value for name, value in before.items())
-    for name, value in copies.items():
-        np.testing.assert_array_equal(before[name], value)
-    np.testing.assert_array_equal(estimator.predict_proba(features), predicted)
 
 
 def test_an_interruption_between_blocks():

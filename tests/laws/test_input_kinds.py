@@ -2,9 +2,7 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-import scipy.sparse as sp
 from scipy.special import expit, logit
 
 from grayzone import TruncatedLogisticRegression
@@ -42,138 +40,7 @@ def assert_same(one, other, rtol=1e-9):
 # ------------------------------------------------------------------------------------ containers
 
 
-def read_only(X):
-    X = X.copy()
-    X.setflags(write=False)
-    return X
-
-
-def memory_mapped(X, folder):
-    np.save(folder / "X.npy", X)
-    return np.load(folder / "X.npy", mmap_mode="r")
-
-
-def with_indices(X, kind, dtype):
-    S = kind(X)
-    S.indices, S.indptr = S.indices.astype(dtype), S.indptr.astype(dtype)
-    return S
-
-
-DENSE = {
-    "list": lambda X, folder: X.tolist(),
-    "Fortran": lambda X, folder: np.asfortranarray(X),
-    "single": lambda X, folder: X.astype(np.float32),
-    "integer": lambda X, folder: X.astype(np.int64),
-    "small integer": lambda X, folder: X.astype(np.int8),
-    "read-only": lambda X, folder: read_only(X),
-    "memory-mapped": memory_mapped,
-    "memory-mapped, single": lambda X, folder: memory_mapped(X.astype(np.float32), folder),
-    "strided": lambda X, folder: np.repeat(X, 2, axis=1)[:, ::2],
-    "pandas": lambda X, folder: pd.DataFrame(X, columns=list("abcd")),
-    "pandas, mixed": lambda X, folder: pd.DataFrame(X).astype({0: "float32", 1: "int16"}),
-    "polars": lambda X, folder: pl.DataFrame(X, schema=list("abcd")),
-}
-SPARSE = {
-    f"{kind.__name__}, {np.dtype(dtype).name}, {np.dtype(index).name}": (
-        lambda X, folder, kind=kind, dtype=dtype, index=index: with_indices(
-            X.astype(dtype), kind, index
-        )
-    )
-    for kind, dtype, index in (
-        (sp.csr_array, np.float64, np.int32),
-        (sp.csr_array, np.float64, np.int64),
-        (sp.csr_matrix, np.float32, np.int32),
-        (sp.csc_array, np.float32, np.int32),
-        (sp.csc_array, np.float64, np.int64),
-        (sp.csc_matrix, np.float32, np.int64),
-    )
-}
-
-
-@pytest.mark.parametrize("kind", DENSE | SPARSE)
-def test_the_same_model_from_every_container(kind, problem, tmp_path):
-    X, y = problem
-    plain = fit(X, y)
-    held = (DENSE | SPARSE)[kind](X, tmp_path)
-    other = fit(held, y)
-    assert_same(plain, other)
-    np.testing.assert_allclose(other.predict_proba(held), plain.predict_proba(X), atol=1e-4)
-    np.testing.assert_array_equal(other.support_, plain.support_)
-    support = other.support_vectors_
-    support = support.toarray() if sp.issparse(support) else np.asarray(support)
-    np.testing.assert_array_equal(support, X[plain.support_])
-
-
-@pytest.mark.parametrize("solver", ["active-set", "primal"])
-@pytest.mark.parametrize("kind", ["csr_array, float64, int32", "csc_matrix, float32, int64"])
-def test_sparse_data_for_the_other_solvers(kind, solver, tmp_path):
-    X, y = data()
-    other = fit(SPARSE[kind](X, tmp_path), y, solver=solver, tol=1e-8)
-    assert_same(fit(X, y), other, rtol=1e-7)
-
-
-def test_single_precision_is_close_to_double(problem):
-    X, y = problem
-    X = X + np.random.default_rng(1).normal(size=X.shape)
-    # the data differ in the eighth digit, and so do the models
-    assert_same(fit(X, y), fit(X.astype(np.float32), y), rtol=1e-5)
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_names_of_the_features(frame):
-    X, y = data()
-    names = ["age", "dose", "weight", "height"]
-    fitted = fit(frame({name: X[:, j] for j, name in enumerate(names)}), y)
-    np.testing.assert_array_equal(fitted.feature_names_in_, names)
-    swapped = frame({name: X[:, j] for j, name in enumerate(names[::-1])})
-    with pytest.raises(ValueError, match="feature names should match"):
-        fitted.predict(swapped)
-    assert not hasattr(fit(X, y), "feature_names_in_")
-
-
-def test_the_data_are_not_changed(problem):
-    X, y = problem
-    weight = np.random.default_rng(2).uniform(size=N)
-    kept = X.copy(), y.copy(), weight.copy()
-    fit(X, y, weight)
-    for before, after in zip(kept, (X, y, weight), strict=True):
-        np.testing.assert_array_equal(before, after)
-
-
 # ---------------------------------------------------------------------------------------- labels
-
-LABELS = {
-    "strings": ["b", "c", "d"],
-    "objects": np.array(["b", "c", "d"], dtype=object),
-    "negative": [-3, 0, 7],
-    "floats": [-1.0, 0.0, 2.0],
-    "wide strings": ["a", "a much longer name", "b"],
-}
-
-
-@pytest.mark.parametrize("kind", LABELS)
-def test_labels_are_given_back(kind, problem):
-    X, y = problem
-    labels = np.asarray(LABELS[kind])[: y.max() + 1]
-    named = fit(X, labels[y])
-    plain = fit(X, y)
-    np.testing.assert_array_equal(named.classes_, labels)
-    np.testing.assert_array_equal(named.coef_, plain.coef_)
-    np.testing.assert_array_equal(named.predict(X), labels[plain.predict(X)])
-
-
-def test_boolean_labels():
-    X, y = data()
-    fitted = fit(X, y == 1)
-    assert fitted.classes_.dtype == bool
-    np.testing.assert_array_equal(fitted.predict(X), fit(X, y).predict(X) == 1)
-
-
-@pytest.mark.parametrize("series", [pd.Series, pl.Series, list])
-def test_labels_and_weights_in_other_containers(series, problem):
-    X, y = problem
-    weight = np.random.default_rng(3).uniform(size=N)
-    np.testing.assert_array_equal(fit(X, series(y), series(weight)).coef_, fit(X, y, weight).coef_)
 
 
 def test_exchanged_labels_exchange_the_signs():
@@ -186,42 +53,10 @@ def test_exchanged_labels_exchange_the_signs():
 # --------------------------------------------------------------------------------------- weights
 
 
-def test_whole_weights_are_repeated_rows(problem):
-    X, y = problem
-    times = np.random.default_rng(4).integers(0, 4, size=N)
-    assert_same(fit(np.repeat(X, times, axis=0), np.repeat(y, times)), fit(X, y, times))
-
-
-def test_no_weight_is_no_row(problem):
-    X, y = problem
-    kept = np.random.default_rng(5).random(N) < 0.7
-    weight = np.random.default_rng(6).uniform(size=N)
-    weighted, removed = fit(X, y, weight * kept), fit(X[kept], y[kept], weight[kept])
-    assert_same(removed, weighted)
-    np.testing.assert_array_equal(weighted.support_, np.flatnonzero(kept)[removed.support_])
-    assert weighted.partition_.shape == (N,)
-
-
-def test_order_of_the_rows(problem):
-    X, y = problem
-    weight = np.random.default_rng(7).uniform(size=N)
-    order = np.random.default_rng(8).permutation(N)
-    assert_same(fit(X, y, weight), fit(X[order], y[order], weight[order]))
-
-
 def test_order_of_the_columns(problem):
     X, y = problem
     plain, turned = fit(X, y), fit(X[:, ::-1], y)
     np.testing.assert_allclose(turned.coef_[:, ::-1], plain.coef_, atol=1e-5)
-
-
-@pytest.mark.parametrize("factor", [1e-3, 1e3])
-def test_weights_times_c_over_c(factor, problem):
-    X, y = problem
-    weight = np.random.default_rng(9).uniform(0.5, 2.0, size=N)
-    plain, scaled = fit(X, y, weight), fit(X, y, factor * weight, C=0.5 / factor)
-    assert scaled.objective_ == pytest.approx(factor * plain.objective_, rel=1e-9)
-    np.testing.assert_allclose(scaled.coef_, plain.coef_, atol=1e-5)
 
 
 @pytest.mark.parametrize("factor", [1e-3, 10.0])

@@ -9,32 +9,14 @@ from array_api_compat import is_array_api_obj, is_numpy_array
 from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
 
 from grayzone import (
     BayesDecisionClassifier,
-    ImportVectorMachine,
-    MinimaxProbabilityMachine,
     TightBoundLogisticRegression,
     TruncatedLogisticRegression,
 )
 from grayzone.arrays import move_to, to_numpy
 from grayzone.numerics.checks import as_numpy
-
-MODELS = {
-    "linear": TruncatedLogisticRegression(),
-    "kernel": TruncatedLogisticRegression(kernel="rbf"),
-    "ramp": TruncatedLogisticRegression(loss="ramp"),
-    "import points": ImportVectorMachine(max_import_points=5),
-    "early stopping": ImportVectorMachine(early_stopping=True, random_state=0),
-    "minimax": MinimaxProbabilityMachine(),
-    "kernel minimax": MinimaxProbabilityMachine(kernel="rbf"),
-    "tight bounds": TightBoundLogisticRegression(),
-    "undecided": TightBoundLogisticRegression(reject_cost=0.2),
-    "decisions": BayesDecisionClassifier(TruncatedLogisticRegression(zone=None), reject_cost=0.2),
-    "pipeline": make_pipeline(MinMaxScaler(), TruncatedLogisticRegression()),
-}
 
 
 @pytest.fixture(scope="module", params=["array_api_strict", "torch"])
@@ -67,25 +49,6 @@ def arrays_of(value, path="model"):
 
 def assert_all_here(model):
     assert [path for path, values in arrays_of(model) if not is_numpy_array(values)] == []
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_all_arrays_come_to_numpy_and_go_back(kind, there, data):
-    X, y = data
-    X_there = there(X)
-    with config_context(array_api_dispatch=True):
-        model = MODELS[kind].fit(X_there, there(y))
-        expected = model.predict(X_there)
-    before = [(path, type(values)) for path, values in arrays_of(model)]
-    here = to_numpy(model)
-    assert type(X_there) in {kind for _, kind in before}
-    assert_all_here(here)
-    np.testing.assert_array_equal(here.predict(X), as_numpy(expected))
-    with config_context(array_api_dispatch=True):
-        again = move_to(here, X_there)
-        assert {type(values) for _, values in arrays_of(again)} == {type(X_there)}
-        np.testing.assert_array_equal(as_numpy(again.predict(X_there)), as_numpy(expected))
-    assert [(path, type(values)) for path, values in arrays_of(model)] == before
 
 
 def test_steps_on_batches_go_on_elsewhere(there, data):
@@ -151,12 +114,3 @@ def test_training_data_of_a_linear_model_stay_behind(there, data):
     assert "_fit_X" not in vars(moved)
     with pytest.raises(AttributeError, match="when it is pickled or moved"):
         moved.support_vectors_  # noqa: B018
-
-
-@pytest.mark.parametrize("kind", ["linear", "import points", "minimax", "undecided", "decisions"])
-def test_a_model_that_is_elsewhere_says_so_without_dispatch(kind, there, data):
-    X, y = data
-    with config_context(array_api_dispatch=True):
-        model = MODELS[kind].fit(there(X), there(y))
-    with pytest.raises(ValueError, match=r"dispatch is off\), fitted with .*move_to"):
-        model.predict(X)

@@ -229,11 +229,10 @@ def compare(task: Task, kept: Fitted, *, budget: float, until: float, tell: Tell
     ``budget`` are seconds of work for the families, by fixed estimates: the same ones are compared
     on a busy machine. Only a runaway is stopped, when this process has used the time ``until``.
     """
-    judged = np.concatenate([test for _, test in kept.folds])
-    places = np.flatnonzero(np.isin(kept.rows, judged))
-    some, weight = some_rows(task.codes[kept.rows[places]], MOST_ROWS, task.seed)
-    some, rows = places[some], kept.rows[places[some]]
-    weight = weight * kept.weight[some]
+    learned, stands_for = _learned(task, kept)
+    judged = np.isin(learned, np.concatenate([test for _, test in kept.folds]))
+    rows, weight = learned[judged], stands_for[judged]
+    some = np.searchsorted(kept.rows, rows)
     outcomes = [Outcome(kept.name, _losses(task, kept.proba[some], rows, weight), kept.seconds)]
     if task.stakes.limit is None:
         rules = rules_of(task, rows)
@@ -244,16 +243,28 @@ def compare(task: Task, kept: Fitted, *, budget: float, until: float, tell: Tell
         outcomes.append(Outcome(name, _losses(task, proba[some], rows, weight)))
     outcomes += [Outcome(name, None, 0.0, why) for name, why in kept.left_out.items()]
     for name in FAMILIES:
-        why_not = _why_not(task, name, len(rows), budget, until)
+        why_not = _why_not(task, name, len(learned), budget, until)
         if why_not:
             outcomes.append(Outcome(name, None, left_out=why_not))
             continue
         tell(name, 0, 1)
-        outcomes.append(_family(task, name, kept.folds, rows, weight))
+        outcomes.append(_family(task, name, kept.folds, learned, stands_for, rows))
         if not outcomes[-1].left_out:
-            budget -= _work(task, name, len(rows))
+            budget -= _work(task, name, len(learned))
             tell(name, 1, 1)
     return Comparison(outcomes, rows, weight)
+
+
+def _learned(task: Task, kept: Fitted) -> tuple[Array, Array]:
+    """Return rows that families learn from, of those that the kept model did, and weights.
+
+    Among them are rows that no fold decides on, as the first ones in time.
+    """
+    rows = np.unique(np.concatenate([part for fold in kept.folds for part in fold]))
+    some, weight = some_rows(task.codes[rows], MOST_ROWS, task.seed)
+    of_class = np.ones(len(task.stakes.classes))
+    of_class[task.codes[kept.rows]] = kept.weight
+    return rows[some], weight * of_class[task.codes[rows[some]]]
 
 
 def _why_not(task: Task, name: str, n_rows: int, budget: float, until: float) -> str:
@@ -269,17 +280,20 @@ def _why_not(task: Task, name: str, n_rows: int, budget: float, until: float) ->
     return ""
 
 
-def _family(task: Task, name: str, folds: list[Fold], rows: Array, weight: Array) -> Outcome:
-    """Judge a family on some rows, or say why it cannot be fitted to them."""
+def _family(
+    task: Task, name: str, folds: list[Fold], learned: Array, weight: Array, rows: Array
+) -> Outcome:
+    """Fit a family in these folds and judge it on some rows, or say why it cannot be fitted."""
     start = monotonic()
     # a limit is looked at afterwards, as of all others: nothing is held out for it
-    model = decider(name, task.stakes.without_limits(), task.seed, cv=_within(folds, rows))
+    model = decider(name, task.stakes.without_limits(), task.seed, cv=_within(folds, learned))
     try:
-        _learn(model, task, task.prepared(name)[1], rows, weight)
+        _learn(model, task, task.prepared(name)[1], learned, weight)
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         reason = " ".join(str(error).split())[:120]
         return Outcome(name, None, left_out=f"it failed: {reason}")
-    losses = _losses(task, model.cross_fitted_proba_, rows, weight)
+    judged = np.isin(learned, rows)
+    losses = _losses(task, model.cross_fitted_proba_[judged], rows, weight[judged])
     return Outcome(name, losses, monotonic() - start)
 
 

@@ -296,9 +296,10 @@ def _told(task: Task, found: Comparison) -> list[str]:
     if len(found.rows) < len(task.codes) and len(found.outcomes) > 1:
         rare = int(np.argmin(np.bincount(task.codes)))
         there = int(np.sum(task.codes[found.rows] == rare))
+        weighted = "; sampled rows are reweighted" * bool(np.ptp(found.weight))
         notes.append(
             f"Models were compared on {len(found.rows):,} of {len(task.codes):,} rows, {there:,} "
-            f"of them {task.stakes.classes[rare]!r}; rows that stand for others weigh more."
+            f"of them {task.stakes.classes[rare]!r}{weighted}."
         )
     return notes
 

@@ -149,15 +149,22 @@ def test_a_simpler_model_is_only_praised_where_one_is_worth_using(monkeypatch, s
     assert len(task) == 1
 
 
-def test_a_likely_leak_is_named_in_the_first_sentence():
+def test_a_column_that_alone_decides_nearly_all_holds_the_model_back():
     table = features(table_of(300))
-    table["loss"] = np.where(table["y"] == "bad", 10.0, 0.0) + table["a"]
-    model = grayzone.train(table, "y", **FAST)
-    sentence = model.metrics["verdict"]["sentence"]
-    assert sentence.endswith(", but check 'loss' first: it alone decides nearly all.")
-    assert "but check &#x27;loss&#x27; first" in model.report_html
-    clean = grayzone.train(table, "y", drop=["loss"], **FAST)
-    assert "check" not in clean.metrics["verdict"]["sentence"]
+    copy, near = table["y"], np.where(table["y"] == "bad", 10.0, 0.0) + table["a"]
+    for leak in (copy, near):
+        model = grayzone.train(table.assign(loss=leak), "y", **FAST)
+        verdict = model.metrics["verdict"]
+        assert (verdict["deploy"], verdict["check"]) == (False, ("loss",))
+        assert verdict["sentence"].startswith("Do not deploy yet: check 'loss' first, as it alone")
+        assert "train without it. If it is known, this holds: Decisions of" in verdict["sentence"]
+        assert '<section class="verdict check"' in model.report_html
+        assert "<strong>Do not deploy yet.</strong> Check &#x27;loss&#x27; first" in (
+            model.report_html
+        )
+    clean = grayzone.train(table.assign(loss=near), "y", drop=["loss"], **FAST)
+    assert clean.metrics["verdict"]["deploy"]
+    assert '<section class="verdict"' in clean.report_html
 
 
 # Why 4: samples keep what is rare

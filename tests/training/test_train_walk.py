@@ -344,11 +344,18 @@ def test_a_range_of_costs_is_the_gray_zone():
 # Costs of each row
 
 
-def test_costs_of_rows_come_from_a_column_that_is_not_learned_from():
+def test_costs_of_rows_come_from_a_column_that_is_learned_from_too():
     table = table_of(800)
     model = grayzone.train(table, "y", costs="FN=amount,FP=2", **FAST)
-    assert "amount" not in model.schema.names
+    assert "amount" in model.schema.names
     assert model.stakes.columns == (None, "amount")
+    (note,) = (note for note in model.metrics["notes"] if "'amount'" in note)
+    assert note == (
+        "Models decide by the costs in 'amount', and learn from them, too (cost_known_after= if "
+        "they are known only after the decision)."
+    )
+    assert "learn from them, too" in model.report_html
+    assert all(found["kind"] != "cost" for found in model.metrics["findings"])
     decided = model.decide(table)
     p = decided["probability_bad"].to_numpy()
     bad = decided["decision"] == "bad"
@@ -359,8 +366,36 @@ def test_costs_of_rows_come_from_a_column_that_is_not_learned_from():
     assert rules["always good"] == pytest.approx((table["amount"] * truth).mean())
     assert rules["always bad"] == pytest.approx(2.0 * (~truth).mean())
     assert model.promise.cost < min(rules.values())
-    kept = grayzone.train(table, "y", costs={"bad": "amount"}, keep=["a", "amount"], **FAST)
-    assert kept.schema.names == ["a", "amount"]
+    beside = grayzone.train(table, "y", costs={"bad": "amount"}, drop=["amount"], **FAST)
+    assert "amount" not in beside.schema.names
+    assert [column.name for column in beside.schema.beside] == ["amount"]
+
+
+def test_costs_known_only_after_the_decision_are_paid_and_not_needed():
+    table = table_of(800)
+    truth = table["y"] == "bad"
+    asked = {"costs": "FN=amount,FP=2", "cost_known_after": ["amount"]}
+    model = grayzone.train(table, "y", **asked, **FAST)
+    assert "amount" not in model.schema.names
+    mean = table["amount"][truth].mean()  # of errors about bad rows, which alone cost it
+    assert model.threshold == pytest.approx(2.0 / (2.0 + mean))
+    decided = model.decide(table.drop(columns="amount"))
+    assert ((decided["decision"] == "bad") == (decided["probability_bad"] >= model.threshold)).all()
+    # what rows cost is what is promised
+    rules = {rule.name: rule.cost for rule in model.promise.rules}
+    assert rules["always good"] == pytest.approx((table["amount"] * truth).mean())
+    assert model.metrics["cost_known_after"] == ["amount"]
+    assert any(
+        note.startswith("Costs known only after the decision: 'amount'.")
+        for note in model.metrics["notes"]
+    )
+    for options, match in (
+        ({"costs": "FN=amount", "cost_known_after": ["a"]}, "'a' is not a column of costs=, which"),
+        ({"cost_known_after": ["amount"]}, "'amount' is not a column of costs=, which names no"),
+        ({**asked, "keep": ["amount"]}, "keep= and cost_known_after=: 'amount' cannot be both"),
+    ):
+        with pytest.raises(UserError, match=match):
+            grayzone.train(table, "y", **options, **FAST)
 
 
 @pytest.mark.parametrize("positive", ["bad", "good"])

@@ -242,8 +242,8 @@ def limit_of(task: Task, kept: Fitted) -> Limit | None:
 def gray_zone_of(task: Task, kept: Fitted) -> GrayZone:
     """Rows whose best decision would change with the costs."""
     stakes = task.stakes
-    near = stakes.near(kept.proba, task.costs_at(kept.rows), kept.cut)
-    ends = None if task.costs is not None else stakes.near_range(kept.cut)
+    near = stakes.near(kept.proba, task.known_at(kept.rows), kept.cut)
+    ends = None if task.known is not None else stakes.near_range(kept.cut)
     low, high = ends or (None, None)
     factor = stakes.factor if stakes.reach is None else None
     return GrayZone(low, high, _mean(near, kept), factor)

@@ -33,7 +33,8 @@ REFER = "refer everyone"
 class Task:
     """A table that is ready to be learned from, and what is at stake.
 
-    ``costs`` (n, K, K) are those of the rows, where they have their own.
+    ``costs`` (n, K, K) are those of the rows, where they have their own, ``known`` the same as far
+    as they are known when decisions are made.
     """
 
     X: Any
@@ -42,6 +43,7 @@ class Task:
     schema: Schema
     seed: int
     costs: Array | None = None
+    known: Array | None = None
     groups: Array | None = None
     time: Array | None = None
     _features: dict[bool, tuple[Any, Any]] = field(default_factory=dict)
@@ -63,9 +65,13 @@ class Task:
         """Costs of some rows, where rows have their own."""
         return None if self.costs is None else self.costs[rows]
 
+    def known_at(self, rows: Array) -> Array | None:
+        """Costs of some rows by which decisions about them are made."""
+        return None if self.known is None else self.known[rows]
+
     def decided(self, proba: Array, rows: Array, cut: float | None = None) -> Array:
         """What is decided of some rows, given their probabilities."""
-        return self.stakes.decide(proba, self.costs_at(rows), cut)
+        return self.stakes.decide(proba, self.known_at(rows), cut)
 
     def paid(self, proba: Array, rows: Array, cut: float | None = None) -> Array:
         """What these decisions cost."""

@@ -47,6 +47,7 @@ def explain(task: Task, fitted: Fitted, budget: float, by: Any = None) -> Explan
         task.stakes,
         cut=fitted.cut,
         costs=task.costs_at(copy.rows),
+        known=task.known_at(copy.rows),
         seed=task.seed,
     )
     matter = [found.column for found in importance if found.cost > 0.0][:MOST_EFFECTS]

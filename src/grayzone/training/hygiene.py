@@ -8,7 +8,7 @@ differ most between classes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,7 @@ def inspect_rows(
     target: str,
     *,
     time: Array | None = None,
+    priced: Collection[str] = (),
     seed: int = 0,
 ) -> list[Finding]:
     """Look at features and labels, and say what a reader should know before trusting a model.
@@ -73,6 +74,8 @@ def inspect_rows(
         Name of the column that is decided on.
     time : array of shape (n,), optional
         What puts rows in order; otherwise that of the table counts.
+    priced : collection of str, default=()
+        Columns that are known to have costs.
     seed : int, default=0
         Of the sample, and of the parts that columns are judged by.
 
@@ -94,7 +97,7 @@ def inspect_rows(
     found = [
         *find_leaks(some, schema, labels, classes, areas),
         *find_later_dates(some, schema, areas, None if time is None else time[rows]),
-        *find_names(schema.names, target, areas),
+        *find_names(schema.names, target, areas, priced),
         *identifiers,
         *constants,
         *_copies(X, codes),

@@ -176,10 +176,14 @@ def _task(request: Request, rows: Rows) -> tuple[Task, list[str]]:
     classes, why = order_classes(rows.labels, request.positive)
     given = _by_place(request.costs, classes, rows)
     costs, reach, columns = read_costs(given, request.cost_matrix, classes, rows.table)
-    stakes = Stakes(
+    told = Stakes(
         classes, costs, request.reject_cost, **request.limits, reach=reach, columns=columns
     )
-    check_stakes(stakes, rows.labels)
+    request.check_known_after(columns)
+    check_stakes(told, rows.labels)
+    places = {label: k for k, label in enumerate(classes)}
+    codes = np.array([places[label] for label in rows.labels], dtype=np.intp)
+    stakes = told.known_before(request.cost_known_after, rows.table, codes)
     notes = []
     if why and request.positive is None:
         another = request.option("positive")
@@ -191,14 +195,13 @@ def _task(request: Request, rows: Rows) -> tuple[Task, list[str]]:
             f"{Pitfall.NEVER_UNDECIDED}"
         )
     X, schema = _features(request, rows, stakes, notes)
-    places = {label: k for k, label in enumerate(classes)}
-    codes = np.array([places[label] for label in rows.labels], dtype=np.intp)
     task = Task(
         X,
         codes,
         stakes,
         schema,
         request.seed,
+        told.row_costs(rows.table),
         stakes.row_costs(rows.table),
         rows.groups,
         rows.time,
@@ -231,6 +234,7 @@ def _findings(request: Request, rows: Rows, task: Task) -> list[Finding]:
         task.stakes.classes,
         request.target,
         time=task.time,
+        priced=[name for name in task.stakes.columns or () if name is not None],
         seed=task.seed,
     )
     findings = [*rows.findings, *found]
@@ -240,21 +244,27 @@ def _findings(request: Request, rows: Rows, task: Task) -> list[Finding]:
 
 
 def _features(request: Request, rows: Rows, stakes: Stakes, notes: list[str]) -> tuple[Any, Schema]:
-    """Columns to learn from; those with costs are known too late for that, unless kept."""
-    left = {name for name in stakes.columns or () if name and name not in request.keep}
-    beside = Schema.of(rows.table[sorted(left)], rows.numerals).columns
-    left &= set(rows.schema.names)
-    if not left:
-        return rows.X, replace(rows.schema, beside=beside)
-    columns = tuple(column for column in rows.schema.columns if column.name not in left)
+    """Columns to learn from, those with costs too, unless these are known too late for that."""
+    after = [name for name in rows.schema.names if name in request.cost_known_after]
+    columns = tuple(column for column in rows.schema.columns if column.name not in after)
     if not columns:
         raise UserError("The table has no column beside target and costs to learn from.")
-    keep = request.option("keep")
-    notes.append(
-        f"{shortened(sorted(left))} has costs, and is not learned from ({keep} names columns to "
-        "learn from)."
-    )
-    return rows.X.drop(columns=sorted(left)), Schema(columns, beside)
+    if request.cost_known_after:
+        names = list(request.cost_known_after)
+        notes.append(
+            f"Costs known only after the decision: {shortened(names)}. Models do not learn from "
+            "them, and decide by their means over the rows of each class."
+        )
+    priced = list(dict.fromkeys(name for name in stakes.columns or () if name is not None))
+    learned = [column.name for column in columns if column.name in priced]
+    if learned:
+        notes.append(
+            f"Models decide by the costs in {shortened(learned)}, and learn from them, too "
+            f"({request.option('cost_known_after')} if they are known only after the decision)."
+        )
+    left = [name for name in priced if name not in learned]
+    beside = Schema.of(rows.table[left], rows.numerals).columns
+    return rows.X.drop(columns=after), Schema(columns, beside)
 
 
 def _kept(request: Request, task: Task, notes: list[str], tell: Tell) -> _Kept:
@@ -363,6 +373,7 @@ def _account(
     metrics = {name: _plain(part) for name, part in parts.items()}
     metrics |= {key: summary[key] for key in same}
     metrics |= _numbers(model, kept, decided)
+    metrics["cost_known_after"] = list(request.cost_known_after)
     return metrics, render(summary)
 
 
@@ -398,7 +409,7 @@ def _numbers(model: DecisionModel, kept: _Kept, decided: Any) -> Record:
 def _undecided_between(task: Task) -> list[float] | None:
     """Probabilities of the positive class between which rows stay undecided."""
     stakes = task.stakes
-    if not stakes.binary or stakes.reject_cost is None or task.costs is not None:
+    if not stakes.binary or stakes.reject_cost is None or task.known is not None:
         return None
     cuts = cuts_between_actions(stakes.costs, stakes.reject_cost).tolist()
     return cuts if len(cuts) == 2 else None

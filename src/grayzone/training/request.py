@@ -59,6 +59,7 @@ class Request:
     limit_by: str | None = None
     from_python: bool = False
     best_possible: float | None = None
+    cost_known_after: tuple[str, ...] = ()
 
     @property
     def roles(self) -> Roles:
@@ -94,6 +95,27 @@ class Request:
             raise UserError(f"--reject-cost must be a positive number; got {self.reject_cost:g}.")
         if not 0 < self.time_limit < inf:
             raise UserError(f"--time-limit must be positive; got {self.time_limit:g}.")
+
+    def check_known_after(self, columns: tuple[str | None, ...] | None) -> None:
+        """Refuse columns that have no costs, and to learn from what is known too late.
+
+        Raises
+        ------
+        UserError
+            If one is named.
+        """
+        option = self.option("cost_known_after")
+        priced = list(dict.fromkeys(name for name in columns or () if name is not None))
+        other = [name for name in self.cost_known_after if name not in priced]
+        if other:
+            named = f"which names {shortened(priced)}" if priced else "which names no column"
+            raise UserError(
+                f"{option}: {shortened(other)} is not a column of {self.option('costs')}, {named}."
+            )
+        both = [name for name in self.cost_known_after if name in self.keep]
+        if both:
+            keep = self.option("keep")
+            raise UserError(f"{keep} and {option}: {shortened(both)} cannot be both.")
 
     @property
     def told_of(self) -> list[str]:

@@ -111,7 +111,7 @@ def _how(task: Task, kept: Fitted) -> str:
     if task.time is not None:
         return f"Seen on {what} of later times, each decided on by a model of earlier ones."
     of = f" of {len(task.codes):,}, all of rare classes" * (len(kept.rows) < len(task.codes))
-    together = ", no group on both sides" if task.groups is not None else ""
+    together = f", no {task.together} on both sides" if task.together else ""
     return (
         f"Seen on {what}{of}, each decided on by a model that was fitted without it "
         f"(cross-validation in {len(kept.folds)} folds{together})."

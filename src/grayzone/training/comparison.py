@@ -34,7 +34,8 @@ class Task:
     """A table that is ready to be learned from, and what is at stake.
 
     ``costs`` (n, K, K) are those of the rows, where they have their own, ``known`` the same as far
-    as they are known when decisions are made.
+    as they are known when decisions are made. No two rows of one of the ``groups`` are on different
+    sides of a split; ``together`` says what these are, and ``copies`` numbers the copies among them.
     """
 
     X: Any
@@ -46,6 +47,8 @@ class Task:
     known: Array | None = None
     groups: Array | None = None
     time: Array | None = None
+    together: str = ""
+    copies: Array | None = None
     _features: dict[bool, tuple[Any, Any]] = field(default_factory=dict)
 
     def prepared(self, name: str) -> tuple[list[tuple[str, Any]], Any]:

@@ -39,7 +39,7 @@ def explain(task: Task, fitted: Fitted, budget: float, by: Any = None) -> Explan
     # for the order of rows: a limit would take more of them than a copy is fitted to
     free = task.stakes.without_limits()
     like = pipeline(fitted.name, free, task.seed, **options)
-    copy = held_out_copy(like, task.X, task.codes, split=split, seed=task.seed)
+    copy = held_out_copy(like, task.X, task.codes, split=split, groups=task.groups, seed=task.seed)
     importance = importance_of(
         copy.estimator,
         task.X.iloc[copy.rows],

@@ -41,10 +41,11 @@ from grayzone.training.comparison import (
     compare,
     fit,
 )
+from grayzone.training.copies import copies_of, joined
 from grayzone.training.examples import examples_of
 from grayzone.training.explanations import Explanations, explain
 from grayzone.training.group_limits import limited_in_each, parts_to_limit
-from grayzone.training.hygiene import inspect_rows, stop_if_serious
+from grayzone.training.hygiene import inspect_rows, row_names, stop_if_serious
 from grayzone.training.labels import by_place, label_type_of, labels_of
 from grayzone.training.model import FILE, DecisionModel
 from grayzone.training.note import circumstances
@@ -195,6 +196,9 @@ def _task(request: Request, rows: Rows) -> tuple[Task, list[str]]:
             f"{Pitfall.NEVER_UNDECIDED}"
         )
     X, schema = _features(request, rows, stakes, notes)
+    copies = copies_of(X, schema, row_names(X, schema))
+    _check_copies(copies, codes, classes)
+    kinds = {"group": rows.groups, "copy": copies}
     task = Task(
         X,
         codes,
@@ -203,10 +207,23 @@ def _task(request: Request, rows: Rows) -> tuple[Task, list[str]]:
         request.seed,
         told.row_costs(rows.table),
         stakes.row_costs(rows.table),
-        rows.groups,
+        joined(rows.groups, copies),
         rows.time,
+        " or ".join(kind for kind, numbers in kinds.items() if numbers is not None),
+        copies,
     )
     return task, notes
+
+
+def _check_copies(copies: Any, codes: Any, classes: tuple[str, ...]) -> None:
+    """Refuse a class of which there is one row alone, however often."""
+    for code, label in enumerate(classes):
+        own = () if copies is None else copies[codes == code]
+        if len(own) and len(np.unique(own)) == 1:
+            raise UserError(
+                f"All {len(own):,} rows of {shortened([label])} are copies of one row: there is "
+                "nothing to learn from and to test on beside it."
+            )
 
 
 def _by_place(costs: Any, classes: tuple[str, ...], rows: Rows) -> Any:
@@ -234,6 +251,7 @@ def _findings(request: Request, rows: Rows, task: Task) -> list[Finding]:
         task.stakes.classes,
         request.target,
         time=task.time,
+        copies=task.copies,
         priced=[name for name in task.stakes.columns or () if name is not None],
         seed=task.seed,
     )

@@ -139,7 +139,7 @@ def verdict_of(task: Task, kept: Fitted, promise: Promise, limit: Limit | None) 
 
 
 def with_caution(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
-    """Hold back a model that learned from likely leaks: name these, and say what to do first.
+    r"""Hold back a model that learned from likely leaks: name these, and say what to do first.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def with_caution(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     >>> held = with_caution(Verdict(True, "Decisions cost 1 a row."), [leak])
     >>> held.deploy, held.check
     (False, ('loss',))
-    >>> print(held.sentence.replace(". ", ".\\n"))
+    >>> print(held.sentence.replace(". ", ".\n"))
     Do not deploy yet: check 'loss' first, as it alone decides nearly all.
     If it is not known when decisions are made, train without it.
     If it is known, this holds: Decisions cost 1 a row.
@@ -157,7 +157,7 @@ def with_caution(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     leaks = [found for found in findings if found.kind == "leak" and found.serious]
     if not verdict.deploy or not leaks:
         return verdict
-    names = tuple(dict.fromkeys(name for found in leaks for name in found.columns))
+    names = list(dict.fromkeys(name for found in leaks for name in found.columns))
     one = len(names) == 1
     why = leaks[0].caution if one else "each may be known only after the outcome"
     it, known = ("it", "it is") if one else ("them", "they are")
@@ -166,7 +166,7 @@ def with_caution(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
         f"Do not deploy yet: check {shortened(names)} first, as {why}. If {known} not known when "
         f"decisions are made, train without {it}. If {known} known, this holds: "
         f"{verdict.sentence}",
-        names,
+        tuple(names),
     )
 
 

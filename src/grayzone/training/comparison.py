@@ -34,8 +34,8 @@ class Task:
     """A table that is ready to be learned from, and what is at stake.
 
     ``costs`` (n, K, K) are those of the rows, where they have their own, ``known`` the same as far
-    as they are known when decisions are made. No two rows of one of the ``groups`` are on different
-    sides of a split; ``together`` says what these are, and ``copies`` numbers the copies among them.
+    as they are known when decisions are made. Rows of one of the ``groups`` are on one side of
+    every split; ``together`` says what these are, ``copies`` numbers the copies among them.
     """
 
     X: Any

@@ -23,6 +23,7 @@ _RARE = 0.1  # values for a row from which on a text is more than a category
 _USUAL = 0.02  # share of rows from which on a number is a usual value, such as 0
 _MOST = 40  # categories that are looked at, those of many values: more can only make rows differ
 _SAMPLE = 20_000  # rows, at most, by which chance is estimated
+_DIGITS = 6  # of numbers that are looked at for a step, which is _NEAR beyond
 _LOOPS = 10  # pairs of categories that are looked at where all others agree
 _LEAST = 5  # pairs of rows that agree in all others, to say anything
 
@@ -207,12 +208,11 @@ def _chance(values: Any, places: Array, kind: str, n_rows: int) -> float | None:
 
 
 def _step(numbers: Array) -> float:
-    """Largest step of which different numbers are multiples; what is told apart if there is none."""
+    """Largest step of which all differences are multiples; the least one told if there is none."""
     size = float(np.abs(numbers).max())
-    for power in range(int(np.floor(np.log10(size))) if np.any(numbers % 1.0) else 0, -10, -1):
+    first = int(np.floor(np.log10(size))) if np.any(numbers % 1.0) else 0
+    for power in range(first, first - _DIGITS, -1):
         unit = 10.0**power
-        if size / unit > 1.0 / _NEAR and power < 0:
-            break
         multiples = np.round(numbers / unit)
         if np.all(np.abs(numbers / unit - multiples) <= 1e-6 * np.maximum(np.abs(multiples), 1.0)):
             whole = multiples - multiples[0]

@@ -258,8 +258,9 @@ def _alike(X: Table, codes: Array, copies: Array | None) -> list[Finding]:
         return []
     share = f"{extra:,} of {len(X):,} rows ({extra / len(X):.1%})"
     text = (
-        f"{share} are copies of another, equal in all columns or up to rounding: copies were kept "
-        "on one side of every split, and count as one row where errors are estimated."
+        f"{share} are copies of another, equal but for rounding and columns that name rows. They "
+        "were kept on one side of every split that models are judged by, and count as one row in "
+        "standard errors."
     )
     if copies is None:
         text = (

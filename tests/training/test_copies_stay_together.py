@@ -123,3 +123,7 @@ def test_a_class_of_one_row_is_refused_however_often_it_is_there():
     one = NUMBERS.iloc[:1].assign(y="yes", a=9.5)
     with pytest.raises(UserError, match="All 8 rows of 'yes' are copies of one row"):
         grayzone.train(pd.concat([table, *[one] * 8]), "y", **FAST)
+    # of two rows, each model knows one
+    two = pd.concat([one, NUMBERS.iloc[1:2].assign(y="yes", a=9.0)])
+    model = grayzone.train(pd.concat([table, *[two] * 4]), "y", **FAST)
+    assert model.predict(two).tolist() == ["yes", "yes"]

@@ -81,13 +81,22 @@ HEAVY = {
     "tests/docs/test_moving_pages.py": """
         test_code_runs
     """,
+    "tests/training/test_comparison_in_time.py": """
+        test_families_learn_from_the_same_earlier_rows_as_the_ensemble
+    """,
+    "tests/training/test_copies_stay_together.py": """
+        test_noise_that_is_copied_is_not_learned
+        test_copies_change_a_promise_by_no_more_than_chance
+        test_copies_are_not_learned_from_before_they_are_decided_on
+    """,
     "tests/training/test_train_walk.py": """
-        test_a_likely_leak_is_named_in_the_first_sentence
+        test_a_column_that_alone_decides_nearly_all_holds_the_model_back
         test_a_limit_is_kept_on_new_rows_by_the_model_that_is_kept
         test_a_model_of_noise_is_not_to_be_deployed
         test_a_model_that_is_fitted_alone_is_the_one_that_is_named
         test_an_array_of_costs_is_in_the_order_of_the_classes
-        test_costs_of_rows_come_from_a_column_that_is_not_learned_from
+        test_costs_known_only_after_the_decision_are_paid_and_not_needed
+        test_costs_of_rows_come_from_a_column_that_is_learned_from_too
         test_later_rows_are_decided_on_by_models_of_earlier_ones
         test_train_from_python_writes_nothing_and_names_no_flags
     """,

@@ -115,15 +115,16 @@ def trained(tmp_path_factory):
     )
     rows.to_csv(folder / "rows.csv", index=False, sep=";")
     fast = ["--model", "logistic-regression", "--time-limit", "5"]
-    asked = ["--target", "y", "--costs", "FN=amount,FP=2", "--drop", "amount"]
-    args = ["train", str(folder / "rows.csv"), *asked, *fast, "--out", str(folder / "model")]
-    assert main(args) == 0
+    asked = ["--target", "y", "--costs", "FN=amount,FP=2"]
+    for name, more in (("model", ["--drop", "amount"]), ("learned", [])):
+        args = ["train", str(folder / "rows.csv"), *asked, *more, *fast]
+        assert main([*args, "--out", str(folder / name)]) == 0
     plain = ["train", str(folder / "rows.csv"), "--target", "y", *fast, "--reject-cost", "0.3"]
     assert main([*plain, "--out", str(folder / "plain")]) == 0
     return folder
 
 
-@pytest.mark.parametrize("name", ["model", "plain"])
+@pytest.mark.parametrize("name", ["model", "learned", "plain"])
 def test_the_command_line_exports_and_checks(trained, capsys, name):
     out = trained / f"{name}.onnx"
     assert main(["export", str(trained / name), "--to", "onnx", "-o", str(out), "--overwrite"]) == 0

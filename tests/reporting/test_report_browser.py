@@ -751,6 +751,9 @@ def test_hostile_names_are_text_and_fit(opened, scheme, width):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_light_and_dark_on_paper_and_on_phones(opened, scheme):
+    amber = Verdict(False, "Do not deploy yet: check 'a' first.", ("a",))
+    with opened(Problem().page(verdict=amber), scheme=scheme) as page:
+        assert contrast(page, ".verdict.check strong", ".verdict.check") > 4.5
     verdict = Verdict(False, "Do not deploy: always is as good.")
     html = Problem(reject=0.6).page(verdict=verdict)
     with opened(html, scheme=scheme, width=PHONE) as page:

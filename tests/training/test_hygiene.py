@@ -158,7 +158,7 @@ def test_constants_copies_and_columns_that_say_the_same():
     assert {f.columns for f in of(findings, "constant")} == {("one",), ("nearly",)}
     rows, columns = sorted(of(findings, "duplicate"), key=lambda f: len(f.columns))
     assert "12 of 612 rows" in rows.text
-    assert "10 rows differ from such a copy in the target" in rows.text
+    assert "10 rows differ from such a row in the target" in rows.text
     assert set(columns.columns) == {"x", "celsius", "city", "town"}
 
 

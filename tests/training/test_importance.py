@@ -101,9 +101,11 @@ def test_costs_of_rows_decide_and_judge_and_are_not_shuffled():
     costs = np.zeros((1_000, 2, 2))
     costs[:, 1, 0], costs[:, 0, 1] = table["amount"], 1.0
     same = Knowing(lambda t: np.full(len(t), np.log(0.3 / 0.7)))
-    found = importance_of(same, table.drop(columns="c"), codes, FIVE, costs=costs)
+    found = importance_of(same, table.drop(columns="c"), codes, FIVE, costs=costs, known=costs)
     assert all(one.cost == 0.0 for one in found)  # the decision needs the cost, not the column
-    knows = importance_of(Knowing(sign_of_a), table, (table["a"] > 0) * 1, FIVE, costs=costs)
+    knows = importance_of(
+        Knowing(sign_of_a), table, (table["a"] > 0) * 1, FIVE, costs=costs, known=costs
+    )
     share = (table["a"] > 0).mean()
     expected = share * (1 - share) * (costs[:, 1, 0].mean() + 1.0)
     a = by_column(knows)["a"]

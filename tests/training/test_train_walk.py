@@ -149,15 +149,22 @@ def test_a_simpler_model_is_only_praised_where_one_is_worth_using(monkeypatch, s
     assert len(task) == 1
 
 
-def test_a_likely_leak_is_named_in_the_first_sentence():
+def test_a_column_that_alone_decides_nearly_all_holds_the_model_back():
     table = features(table_of(300))
-    table["loss"] = np.where(table["y"] == "bad", 10.0, 0.0) + table["a"]
-    model = grayzone.train(table, "y", **FAST)
-    sentence = model.metrics["verdict"]["sentence"]
-    assert sentence.endswith(", but check 'loss' first: it alone decides nearly all.")
-    assert "but check &#x27;loss&#x27; first" in model.report_html
-    clean = grayzone.train(table, "y", drop=["loss"], **FAST)
-    assert "check" not in clean.metrics["verdict"]["sentence"]
+    copy, near = table["y"], np.where(table["y"] == "bad", 10.0, 0.0) + table["a"]
+    for leak in (copy, near):
+        model = grayzone.train(table.assign(loss=leak), "y", **FAST)
+        verdict = model.metrics["verdict"]
+        assert (verdict["deploy"], verdict["check"]) == (False, ("loss",))
+        assert verdict["sentence"].startswith("Do not deploy yet: check 'loss' first, as it alone")
+        assert "train without it. If it is known, this holds: Decisions of" in verdict["sentence"]
+        assert '<section class="verdict check"' in model.report_html
+        assert "<strong>Do not deploy yet.</strong> Check &#x27;loss&#x27; first" in (
+            model.report_html
+        )
+    clean = grayzone.train(table.assign(loss=near), "y", drop=["loss"], **FAST)
+    assert clean.metrics["verdict"]["deploy"]
+    assert '<section class="verdict"' in clean.report_html
 
 
 # Why 4: samples keep what is rare
@@ -337,11 +344,18 @@ def test_a_range_of_costs_is_the_gray_zone():
 # Costs of each row
 
 
-def test_costs_of_rows_come_from_a_column_that_is_not_learned_from():
+def test_costs_of_rows_come_from_a_column_that_is_learned_from_too():
     table = table_of(800)
     model = grayzone.train(table, "y", costs="FN=amount,FP=2", **FAST)
-    assert "amount" not in model.schema.names
+    assert "amount" in model.schema.names
     assert model.stakes.columns == (None, "amount")
+    (note,) = (note for note in model.metrics["notes"] if "'amount'" in note)
+    assert note == (
+        "Models decide by the costs in 'amount', and learn from them, too (cost_known_after= if "
+        "they are known only after the decision)."
+    )
+    assert "learn from them, too" in model.report_html
+    assert all(found["kind"] != "cost" for found in model.metrics["findings"])
     decided = model.decide(table)
     p = decided["probability_bad"].to_numpy()
     bad = decided["decision"] == "bad"
@@ -352,8 +366,36 @@ def test_costs_of_rows_come_from_a_column_that_is_not_learned_from():
     assert rules["always good"] == pytest.approx((table["amount"] * truth).mean())
     assert rules["always bad"] == pytest.approx(2.0 * (~truth).mean())
     assert model.promise.cost < min(rules.values())
-    kept = grayzone.train(table, "y", costs={"bad": "amount"}, keep=["a", "amount"], **FAST)
-    assert kept.schema.names == ["a", "amount"]
+    beside = grayzone.train(table, "y", costs={"bad": "amount"}, drop=["amount"], **FAST)
+    assert "amount" not in beside.schema.names
+    assert [column.name for column in beside.schema.beside] == ["amount"]
+
+
+def test_costs_known_only_after_the_decision_are_paid_and_not_needed():
+    table = table_of(800)
+    truth = table["y"] == "bad"
+    asked = {"costs": "FN=amount,FP=2", "cost_known_after": ["amount"]}
+    model = grayzone.train(table, "y", **asked, **FAST)
+    assert "amount" not in model.schema.names
+    mean = table["amount"][truth].mean()  # of errors about bad rows, which alone cost it
+    assert model.threshold == pytest.approx(2.0 / (2.0 + mean))
+    decided = model.decide(table.drop(columns="amount"))
+    assert ((decided["decision"] == "bad") == (decided["probability_bad"] >= model.threshold)).all()
+    # what rows cost is what is promised
+    rules = {rule.name: rule.cost for rule in model.promise.rules}
+    assert rules["always good"] == pytest.approx((table["amount"] * truth).mean())
+    assert model.metrics["cost_known_after"] == ["amount"]
+    assert any(
+        note.startswith("Costs known only after the decision: 'amount'.")
+        for note in model.metrics["notes"]
+    )
+    for options, match in (
+        ({"costs": "FN=amount", "cost_known_after": ["a"]}, "'a' is not a column of costs=, which"),
+        ({"cost_known_after": ["amount"]}, "'amount' is not a column of costs=, which names no"),
+        ({**asked, "keep": ["amount"]}, "keep= and cost_known_after=: 'amount' cannot be both"),
+    ):
+        with pytest.raises(UserError, match=match):
+            grayzone.train(table, "y", **options, **FAST)
 
 
 @pytest.mark.parametrize("positive", ["bad", "good"])

@@ -138,6 +138,7 @@ def train(
     strict: options.Strict = False,
     segment: options.Segment = None,
     limit_by: options.LimitBy = None,
+    cost_known_after: options.CostKnownAfter = None,
     out: options.Out = Path("grayzone-model"),
     time_limit: options.TimeLimit = job.TIME_LIMIT,
     seed: options.Seed = 0,
@@ -147,7 +148,7 @@ def train(
     """Fit the best model for decisions, compare others, and write a report."""
     asked = dict(locals())  # a request has the same names
     del asked["as_json"]
-    for repeatable in ("drop", "keep", "ids", "segment", "missing"):
+    for repeatable in ("drop", "keep", "ids", "segment", "missing", "cost_known_after"):
         asked[repeatable] = tuple(asked[repeatable] or ())
     with _progress(as_json) as tell:
         trained = job.train(job.Request(**asked), tell, _quiet if as_json else _show_columns)

@@ -58,10 +58,10 @@ def _onnx(model: DecisionModel) -> bytes:
 
 
 def _some_rows(model: DecisionModel) -> Any:
-    """Rows on which the file is compared with the model; of costs in a column any will do."""
-    names = [name for name in model.stakes.columns or () if name is not None]
+    """Rows on which the file is compared with the model; of costs beside them any will do."""
     rows = model.background
-    return rows if rows is None else rows.assign(**dict.fromkeys(names, 1.0))
+    names = [name for name in model.stakes.columns or () if name is not None]
+    return rows if rows is None else rows.assign(**{n: 1.0 for n in names if n not in rows})
 
 
 def _card(model: DecisionModel, to: str, table: str, points: float | None) -> bytes:

@@ -38,6 +38,13 @@ Costs = Annotated[
         "or a column that has it for each row (FN=amount)."
     ),
 ]
+CostKnownAfter = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Column of --costs that is known only after the decision: models do not learn from "
+        "it, and decide by its mean; repeatable."
+    ),
+]
 CostMatrix = Annotated[
     Path | None, typer.Option(help="Table: true label, then a column for each decision.")
 ]

@@ -167,7 +167,7 @@ class Given:
             target.check_classes(np.arange(self.n_classes))
         rng = np.random.default_rng(seed)
         if self.groups is not None:
-            out = self._groups_out(rng)
+            out = self._groups_out(targets, most, rng)
         elif "min_precision" in limits:
             out = self._out_of(self.used, "rows", targets, most, rng)
         else:
@@ -195,17 +195,23 @@ class Given:
                 f"fit, to hold with the confidence that is asked for; there are {len(rows):,}. "
                 f"{Pitfall.TOO_FEW_ROWS}"
             )
-        number = max(needed, min(round(_HELD_OUT * len(rows)), most))
-        return rng.permutation(rows)[:number]
+        return rng.permutation(rows)[: _number_out(needed, len(rows), most)]
 
-    def _groups_out(self, rng: Any) -> Array:
-        """Whole groups, with about the share of the rows that is held out."""
+    def _groups_out(self, targets: Sequence[Target], most: int, rng: Any) -> Array:
+        """Whole groups, with as many rows of the class that each limit is about, or of all."""
         assert self.groups is not None
         names, members = np.unique(self.groups[self.used], return_inverse=True)
-        order = rng.permutation(len(names))
-        sizes = np.cumsum(np.bincount(members)[order])
-        taken = order[sizes <= max(_HELD_OUT * len(self.used), sizes[0])]
-        return self.used[np.isin(members, taken)]
+        order, out = rng.permutation(len(names)), np.zeros(len(names), dtype=np.bool_)
+        codes = self.codes[self.used]
+        classes = {"max_fpr": codes == 0, "min_recall": codes == 1}
+        for target in targets:
+            own = classes.get(target.name, np.ones(len(codes), dtype=np.bool_))
+            held = np.bincount(members, own, minlength=len(names))
+            number = _number_out(rows_needed(target, codes[own]), int(own.sum()), most)
+            rest = order[(held[order] > 0) & ~out[order]]
+            taken = np.cumsum(held[rest]) + held[out].sum()
+            out[rest[taken - held[rest] < number]] = True
+        return self.used[out[members]]
 
     @property
     def held_counts(self) -> list[int]:
@@ -244,6 +250,11 @@ class Given:
             if len(mine):
                 weight[mine] = self.weight[mine] * (np.sum(self.codes[asked] == k) / len(mine))
         return weight
+
+
+def _number_out(needed: int, n_rows: int, most: int) -> int:
+    """How many of so many rows are held out where a limit needs some."""
+    return max(needed, min(round(_HELD_OUT * n_rows), most))
 
 
 def rows_needed(target: Target, codes: Array) -> int:

@@ -58,7 +58,7 @@ def decision_model_draft(model: DecisionModel, chosen: Mapping[str, bool]) -> Dr
 
 
 def _inputs(graph: Graph, model: DecisionModel) -> tuple[Inputs, dict[str, Tensor]]:
-    """Return the columns that the model learned from, and those of costs beside them."""
+    """Return the columns that the model learned from, and those that have costs."""
     dates = [c.name for c in model.schema.columns if c.kind == schema.DATE]
     if dates:
         raise NotConvertibleError(
@@ -72,12 +72,10 @@ def _inputs(graph: Graph, model: DecisionModel) -> tuple[Inputs, dict[str, Tenso
         text = column.kind == schema.TEXT
         declared[column.name] = "STRING" if text else "DOUBLE", ["n", 1]
         columns[column.name] = Column(graph.input(column.name), TEXT if text else NUMBER)
-    beside = {}
-    for name in model.stakes.columns or ():
-        if name is not None:
-            declared[name] = "DOUBLE", ["n", 1]
-            beside[name] = graph.input(name)
-    return Inputs(Rows.of_columns(graph, columns), declared, "DOUBLE"), beside
+    priced = dict.fromkeys(name for name in model.stakes.columns or () if name is not None)
+    declared |= {name: ("DOUBLE", ["n", 1]) for name in priced}
+    costs = {name: graph.input(name) for name in priced}
+    return Inputs(Rows.of_columns(graph, columns), declared, "DOUBLE"), costs
 
 
 def _costs_of_rows(graph: Graph, stakes: Any, beside: dict[str, Tensor]) -> Tensor | None:

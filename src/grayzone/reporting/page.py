@@ -19,7 +19,7 @@ _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
-_STOP = "Do not deploy"
+_STOP, _YET = "Do not deploy", "Do not deploy yet"
 _UNKNOWN = (
     "These are the rows that the report was given; what they cost is what new rows like them will "
     "cost if the model was not fitted to them."
@@ -94,12 +94,13 @@ def _verdict(summary: Summary) -> Iterator[str]:
     verdict = summary["verdict"]
     if verdict is None:
         return
-    sentence, stop = verdict["sentence"], not verdict["deploy"]
-    if stop and sentence.startswith(_STOP):
-        sentence = sentence[len(_STOP) :].lstrip(" .:,")
+    sentence, strong, state = verdict["sentence"], "", ""
+    if not verdict["deploy"]:
+        state, stop = (" check", _YET) if verdict["check"] else (" stop", _STOP)
+        sentence = sentence.removeprefix(stop).lstrip(" .:,")
         sentence = sentence[:1].upper() + sentence[1:]
-    strong = f"<strong>{_STOP}.</strong> " if stop else ""
-    yield f'<section class="verdict{" stop" if stop else ""}" aria-label="Verdict">'
+        strong = f"<strong>{stop}.</strong> "
+    yield f'<section class="verdict{state}" aria-label="Verdict">'
     yield f"<p>{strong}{escape(sentence)}</p>{as_trained()}</section>"
 
 

@@ -11,10 +11,15 @@ ALARMED = "share of negatives alarmed at the limit"
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the model is worth using, in one sentence: the first line of page and terminal."""
+    """Whether the model is worth using: the first line of page and terminal.
+
+    ``check`` are columns that somebody has to look at before a model that seems worth using is
+    deployed: the page shows such a verdict in amber, and ``deploy`` is false.
+    """
 
     deploy: bool
     sentence: str
+    check: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -112,7 +111,7 @@ def _how(task: Task, kept: Fitted) -> str:
     if task.time is not None:
         return f"Seen on {what} of later times, each decided on by a model of earlier ones."
     of = f" of {len(task.codes):,}, all of rare classes" * (len(kept.rows) < len(task.codes))
-    together = ", no group on both sides" if task.groups is not None else ""
+    together = f", no {task.together} on both sides" if task.together else ""
     return (
         f"Seen on {what}{of}, each decided on by a model that was fitted without it "
         f"(cross-validation in {len(kept.folds)} folds{together})."
@@ -140,23 +139,35 @@ def verdict_of(task: Task, kept: Fitted, promise: Promise, limit: Limit | None) 
 
 
 def with_caution(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
-    """Name columns that are likely leaks beside what a model that learned from them promises.
+    r"""Hold back a model that learned from likely leaks: name these, and say what to do first.
 
     Examples
     --------
     >>> from grayzone.reporting.parts import Finding, Verdict
     >>> from grayzone.training.account import with_caution
     >>> leak = Finding("leak", ("loss",), "…", serious=True, caution="it alone decides nearly all")
-    >>> with_caution(Verdict(True, "Decisions cost 1 a row."), [leak]).sentence
-    "Decisions cost 1 a row, but check 'loss' first: it alone decides nearly all."
+    >>> held = with_caution(Verdict(True, "Decisions cost 1 a row."), [leak])
+    >>> held.deploy, held.check
+    (False, ('loss',))
+    >>> print(held.sentence.replace(". ", ".\n"))
+    Do not deploy yet: check 'loss' first, as it alone decides nearly all.
+    If it is not known when decisions are made, train without it.
+    If it is known, this holds: Decisions cost 1 a row.
     """
     leaks = [found for found in findings if found.kind == "leak" and found.serious]
     if not verdict.deploy or not leaks:
         return verdict
     names = list(dict.fromkeys(name for found in leaks for name in found.columns))
-    why = leaks[0].caution if len(names) == 1 else "each may be known only after the outcome"
-    said = verdict.sentence.removesuffix(".")
-    return replace(verdict, sentence=f"{said}, but check {shortened(names)} first: {why}.")
+    one = len(names) == 1
+    why = leaks[0].caution if one else "each may be known only after the outcome"
+    it, known = ("it", "it is") if one else ("them", "they are")
+    return Verdict(
+        False,
+        f"Do not deploy yet: check {shortened(names)} first, as {why}. If {known} not known when "
+        f"decisions are made, train without {it}. If {known} known, this holds: "
+        f"{verdict.sentence}",
+        tuple(names),
+    )
 
 
 def _useless(rule: str, constant: float, gain: float, error: float) -> str:
@@ -231,8 +242,8 @@ def limit_of(task: Task, kept: Fitted) -> Limit | None:
 def gray_zone_of(task: Task, kept: Fitted) -> GrayZone:
     """Rows whose best decision would change with the costs."""
     stakes = task.stakes
-    near = stakes.near(kept.proba, task.costs_at(kept.rows), kept.cut)
-    ends = None if task.costs is not None else stakes.near_range(kept.cut)
+    near = stakes.near(kept.proba, task.known_at(kept.rows), kept.cut)
+    ends = None if task.known is not None else stakes.near_range(kept.cut)
     low, high = ends or (None, None)
     factor = stakes.factor if stakes.reach is None else None
     return GrayZone(low, high, _mean(near, kept), factor)

@@ -33,7 +33,9 @@ REFER = "refer everyone"
 class Task:
     """A table that is ready to be learned from, and what is at stake.
 
-    ``costs`` (n, K, K) are those of the rows, where they have their own.
+    ``costs`` (n, K, K) are those of the rows, where they have their own, ``known`` the same as far
+    as they are known when decisions are made. Rows of one of the ``groups`` are on one side of
+    every split; ``together`` says what these are, ``copies`` numbers the copies among them.
     """
 
     X: Any
@@ -42,8 +44,11 @@ class Task:
     schema: Schema
     seed: int
     costs: Array | None = None
+    known: Array | None = None
     groups: Array | None = None
     time: Array | None = None
+    together: str = ""
+    copies: Array | None = None
     _features: dict[bool, tuple[Any, Any]] = field(default_factory=dict)
 
     def prepared(self, name: str) -> tuple[list[tuple[str, Any]], Any]:
@@ -63,9 +68,13 @@ class Task:
         """Costs of some rows, where rows have their own."""
         return None if self.costs is None else self.costs[rows]
 
+    def known_at(self, rows: Array) -> Array | None:
+        """Costs of some rows by which decisions about them are made."""
+        return None if self.known is None else self.known[rows]
+
     def decided(self, proba: Array, rows: Array, cut: float | None = None) -> Array:
         """What is decided of some rows, given their probabilities."""
-        return self.stakes.decide(proba, self.costs_at(rows), cut)
+        return self.stakes.decide(proba, self.known_at(rows), cut)
 
     def paid(self, proba: Array, rows: Array, cut: float | None = None) -> Array:
         """What these decisions cost."""
@@ -229,11 +238,10 @@ def compare(task: Task, kept: Fitted, *, budget: float, until: float, tell: Tell
     ``budget`` are seconds of work for the families, by fixed estimates: the same ones are compared
     on a busy machine. Only a runaway is stopped, when this process has used the time ``until``.
     """
-    judged = np.concatenate([test for _, test in kept.folds])
-    places = np.flatnonzero(np.isin(kept.rows, judged))
-    some, weight = some_rows(task.codes[kept.rows[places]], MOST_ROWS, task.seed)
-    some, rows = places[some], kept.rows[places[some]]
-    weight = weight * kept.weight[some]
+    learned, stands_for = _learned(task, kept)
+    judged = np.isin(learned, np.concatenate([test for _, test in kept.folds]))
+    rows, weight = learned[judged], stands_for[judged]
+    some = np.searchsorted(kept.rows, rows)
     outcomes = [Outcome(kept.name, _losses(task, kept.proba[some], rows, weight), kept.seconds)]
     if task.stakes.limit is None:
         rules = rules_of(task, rows)
@@ -244,16 +252,28 @@ def compare(task: Task, kept: Fitted, *, budget: float, until: float, tell: Tell
         outcomes.append(Outcome(name, _losses(task, proba[some], rows, weight)))
     outcomes += [Outcome(name, None, 0.0, why) for name, why in kept.left_out.items()]
     for name in FAMILIES:
-        why_not = _why_not(task, name, len(rows), budget, until)
+        why_not = _why_not(task, name, len(learned), budget, until)
         if why_not:
             outcomes.append(Outcome(name, None, left_out=why_not))
             continue
         tell(name, 0, 1)
-        outcomes.append(_family(task, name, kept.folds, rows, weight))
+        outcomes.append(_family(task, name, kept.folds, learned, stands_for, rows))
         if not outcomes[-1].left_out:
-            budget -= _work(task, name, len(rows))
+            budget -= _work(task, name, len(learned))
             tell(name, 1, 1)
     return Comparison(outcomes, rows, weight)
+
+
+def _learned(task: Task, kept: Fitted) -> tuple[Array, Array]:
+    """Return rows that families learn from, of those that the kept model did, and weights.
+
+    Among them are rows that no fold decides on, as the first ones in time.
+    """
+    rows = np.unique(np.concatenate([part for fold in kept.folds for part in fold]))
+    some, weight = some_rows(task.codes[rows], MOST_ROWS, task.seed)
+    of_class = np.ones(len(task.stakes.classes))
+    of_class[task.codes[kept.rows]] = kept.weight
+    return rows[some], weight * of_class[task.codes[rows[some]]]
 
 
 def _why_not(task: Task, name: str, n_rows: int, budget: float, until: float) -> str:
@@ -269,17 +289,20 @@ def _why_not(task: Task, name: str, n_rows: int, budget: float, until: float) ->
     return ""
 
 
-def _family(task: Task, name: str, folds: list[Fold], rows: Array, weight: Array) -> Outcome:
-    """Judge a family on some rows, or say why it cannot be fitted to them."""
+def _family(
+    task: Task, name: str, folds: list[Fold], learned: Array, weight: Array, rows: Array
+) -> Outcome:
+    """Fit a family in these folds and judge it on some rows, or say why it cannot be fitted."""
     start = monotonic()
     # a limit is looked at afterwards, as of all others: nothing is held out for it
-    model = decider(name, task.stakes.without_limits(), task.seed, cv=_within(folds, rows))
+    model = decider(name, task.stakes.without_limits(), task.seed, cv=_within(folds, learned))
     try:
-        _learn(model, task, task.prepared(name)[1], rows, weight)
+        _learn(model, task, task.prepared(name)[1], learned, weight)
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         reason = " ".join(str(error).split())[:120]
         return Outcome(name, None, left_out=f"it failed: {reason}")
-    losses = _losses(task, model.cross_fitted_proba_, rows, weight)
+    judged = np.isin(learned, rows)
+    losses = _losses(task, model.cross_fitted_proba_[judged], rows, weight[judged])
     return Outcome(name, losses, monotonic() - start)
 
 

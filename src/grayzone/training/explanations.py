@@ -39,7 +39,7 @@ def explain(task: Task, fitted: Fitted, budget: float, by: Any = None) -> Explan
     # for the order of rows: a limit would take more of them than a copy is fitted to
     free = task.stakes.without_limits()
     like = pipeline(fitted.name, free, task.seed, **options)
-    copy = held_out_copy(like, task.X, task.codes, split=split, seed=task.seed)
+    copy = held_out_copy(like, task.X, task.codes, split=split, groups=task.groups, seed=task.seed)
     importance = importance_of(
         copy.estimator,
         task.X.iloc[copy.rows],
@@ -47,6 +47,7 @@ def explain(task: Task, fitted: Fitted, budget: float, by: Any = None) -> Explan
         task.stakes,
         cut=fitted.cut,
         costs=task.costs_at(copy.rows),
+        known=task.known_at(copy.rows),
         seed=task.seed,
     )
     matter = [found.column for found in importance if found.cost > 0.0][:MOST_EFFECTS]

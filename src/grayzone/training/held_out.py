@@ -34,6 +34,7 @@ def held_out_copy(
     codes: Array,
     *,
     split: tuple[Array, Array] | None = None,
+    groups: Array | None = None,
     seed: int = 0,
 ) -> Copy:
     """Fit a copy of a model to seven tenths of the rows.
@@ -54,6 +55,8 @@ def held_out_copy(
     split : pair of arrays of int, optional
         Rows to fit to, and rows to hold out, where groups or times say which; otherwise three
         tenths of each class are held out.
+    groups : ndarray of shape (n,), optional
+        Rows that stay together within its fit.
     seed : int
         Draws them.
 
@@ -76,8 +79,15 @@ def held_out_copy(
         given = {f"{name}__sample_weight": weight}
     else:
         rows = np.sort(np.random.default_rng(seed).permutation(len(inside))[:MOST_ROWS])
+    if groups is not None and _can_be_parted(codes[inside[rows]], groups[inside[rows]]):
+        given[f"{name}__groups"] = groups[inside[rows]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UserWarning)
         again.fit(table.iloc[inside[rows]], codes[inside[rows]], **given)
     return Copy(again, np.sort(outside))
+
+
+def _can_be_parted(codes: Array, groups: Array) -> bool:
+    """Whether each class has groups for all folds."""
+    return all(len(np.unique(groups[codes == code])) >= FOLDS for code in np.unique(codes))

@@ -8,7 +8,7 @@ differ most between classes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy.stats import ks_2samp
 from grayzone.reporting.parts import Finding
 from grayzone.tables.errors import UserError, option, shortened
 from grayzone.tables.schema import NUMBER, TEXT, Column, Schema
+from grayzone.training.copies import first_of_each
 from grayzone.training.leaks import alone, find_later_dates, find_leaks, find_names
 from grayzone.training.samples import some_columns, within_one
 
@@ -55,6 +56,8 @@ def inspect_rows(
     target: str,
     *,
     time: Array | None = None,
+    copies: Array | None = None,
+    priced: Collection[str] = (),
     seed: int = 0,
 ) -> list[Finding]:
     """Look at features and labels, and say what a reader should know before trusting a model.
@@ -73,6 +76,10 @@ def inspect_rows(
         Name of the column that is decided on.
     time : array of shape (n,), optional
         What puts rows in order; otherwise that of the table counts.
+    copies : array of int, shape (n,), optional
+        The same number for copies of one row, of which only the first is looked at.
+    priced : collection of str, default=()
+        Columns that are known to have costs.
     seed : int, default=0
         Of the sample, and of the parts that columns are judged by.
 
@@ -81,29 +88,30 @@ def inspect_rows(
     findings : list of Finding
         Those that stop a strict run first.
     """
-    rows = _some_rows(codes, seed)
+    distinct = first_of_each(copies, len(X))
+    rows = distinct[_some_rows(codes[distinct], seed)]
     order = rows if time is None else rows[np.argsort(time[rows], kind="stable")]
     n_columns, chosen = X.shape[1], some_columns(X.iloc[rows], codes[rows], MOST_COLUMNS)
     schema = Schema(tuple(schema.columns[j] for j in chosen))
     X = X[schema.names]
     some, labels = X.iloc[rows], codes[rows]
     areas = {c.name: alone(some[c.name], c.kind, labels, seed) for c in schema.columns}
-    identifiers = [f for c in schema.columns for f in _identifiers(c, X[c.name])]
+    identifiers = find_identifiers(X, schema)
     constants = _constants(X, schema)
     odd = {name for finding in (*identifiers, *constants) for name in finding.columns}
     found = [
         *find_leaks(some, schema, labels, classes, areas),
         *find_later_dates(some, schema, areas, None if time is None else time[rows]),
-        *find_names(schema.names, target, areas),
+        *find_names(schema.names, target, areas, priced),
         *identifiers,
         *constants,
-        *_copies(X, codes),
+        *_alike(X, codes, copies),
         *_twins(some, schema, odd),
         *_drift(X.iloc[order], schema, codes[order], classes, odd),
     ]
     found = _once(found)
     looked_at = []
-    if len(rows) < len(X):
+    if len(rows) < len(distinct):
         looked_at.append(f"{len(rows):,} of {len(X):,} rows")
     if X.shape[1] < n_columns:
         looked_at.append(f"{X.shape[1]:,} of {n_columns:,} columns")
@@ -111,6 +119,27 @@ def inspect_rows(
         text = f"Looked for leaks, twins and drift in {' and '.join(looked_at)}."
         found.append(Finding("reading", (), text))
     return sorted(found, key=lambda finding: not finding.serious)
+
+
+def find_identifiers(X: Table, schema: Schema) -> list[Finding]:
+    """Columns that say which row it is, or hold free text."""
+    return [found for c in schema.columns for found in _identifiers(c, X[c.name])]
+
+
+def row_names(X: Table, schema: Schema) -> list[str]:
+    """Columns that tell rows apart by their name alone, in which copies may differ.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from grayzone.tables.schema import Schema
+    >>> from grayzone.training.hygiene import row_names
+    >>> X = pd.DataFrame({"number": range(100), "a": [0.5, 1.0] * 50})
+    >>> row_names(X, Schema.of(X))
+    ['number']
+    """
+    found = find_identifiers(X, schema)
+    return [one.columns[0] for one in found if _FREE_TEXT not in one.text]
 
 
 def stop_if_serious(findings: Sequence[Finding]) -> None:
@@ -219,24 +248,34 @@ def _constants(X: Table, schema: Schema) -> list[Finding]:
     return found
 
 
-def _copies(X: Table, codes: Array) -> list[Finding]:
-    """Rows that are there more than once."""
-    marks = pd.util.hash_pandas_object(X, index=False).to_numpy()
-    _, groups, counts = np.unique(marks, return_inverse=True, return_counts=True)
-    extra = len(X) - len(counts)
+def _alike(X: Table, codes: Array, copies: Array | None) -> list[Finding]:
+    """Rows that are there more than once, as copies or by chance."""
+    groups = copies
+    if groups is None:
+        groups = pd.factorize(pd.util.hash_pandas_object(X, index=False))[0]
+    counts = np.bincount(groups)
+    extra = len(X) - int(np.sum(counts > 0))
     if not extra:
         return []
+    share = f"{extra:,} of {len(X):,} rows ({extra / len(X):.1%})"
+    text = (
+        f"{share} are copies of another, equal but for rounding and columns that name rows. They "
+        "were kept on one side of every split that models are judged by, and count as one row in "
+        "standard errors."
+    )
+    if copies is None:
+        text = (
+            f"{share} have the same features as another, as few values allow by chance: they count "
+            "as rows of their own. If they are the same case, models are judged on what they have "
+            f"seen ({option('group')})."
+        )
     first = np.full(len(counts), codes.max() + 1)
     np.minimum.at(first, groups, codes)
     last = np.full(len(counts), -1)
     np.maximum.at(last, groups, codes)
-    torn = int(counts[first != last].sum())
-    text = (
-        f"{extra:,} of {len(X):,} rows ({extra / len(X):.1%}) have the same features as another: "
-        f"if they are the same case, models are judged on what they have seen ({option('group')})."
-    )
+    torn = int(counts[first < last].sum())
     if torn:
-        text += f" {torn:,} rows differ from such a copy in the target."
+        text += f" {torn:,} rows differ from such a row in the target."
     return [Finding("duplicate", (), text)]
 
 

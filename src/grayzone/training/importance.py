@@ -44,6 +44,7 @@ def importance_of(
     *,
     cut: float | None = None,
     costs: Array | None = None,
+    known: Array | None = None,
     seed: int = 0,
     work: int = WORK,
 ) -> list[Importance]:
@@ -69,7 +70,9 @@ def importance_of(
         Probability of the positive class from which on to decide for it, where it is not costs
         that decide.
     costs : ndarray of shape (n, K, K), optional
-        Costs of each row, which its decision is made for and judged by; they are not shuffled.
+        Costs of each row, which its decision is judged by; they are not shuffled.
+    known : ndarray of shape (n, K, K), optional
+        The same as far as they are known when it is made.
     seed : int
         Draws rows and shuffles them.
     work : int
@@ -90,7 +93,13 @@ def importance_of(
     most = max(work // (len(groups) * REPEATS), LEAST_ROWS)
     rows, weight = some_rows(codes, most, seed)
     judged = _Judged(
-        estimator, stakes, cut, codes[rows], weight, None if costs is None else costs[rows]
+        estimator,
+        stakes,
+        cut,
+        codes[rows],
+        weight,
+        None if costs is None else costs[rows],
+        None if known is None else known[rows],
     )
     mixture = Mixture(table.iloc[rows])
     as_it_is = judged.losses(mixture.rows(_places(mixture, 1)), 1)[0]
@@ -116,17 +125,21 @@ class _Judged:
         codes: Array,
         weight: Array,
         costs: Array | None,
+        known: Array | None,
     ) -> None:
         self.estimator, self.stakes, self.cut = estimator, stakes, cut
-        self.codes, self.weight, self.costs = codes, weight, costs
+        self.codes, self.weight, self.costs, self.known = codes, weight, costs, known
 
     def losses(self, table: Table, repeats: int) -> Array:
         """Return the cost of each row, or what is wrong at a limit, for each repetition."""
         said = probabilities(self.estimator, table)
         if self.stakes.limit is not None:
             return np.stack([self._wrong(p[:, 1]) for p in np.split(said, repeats)])
-        costs = None if self.costs is None else np.tile(self.costs, (repeats, 1, 1))
-        decided = self.stakes.decide(said, costs, self.cut)
+        costs, known = (
+            None if some is None else np.tile(some, (repeats, 1, 1))
+            for some in (self.costs, self.known)
+        )
+        decided = self.stakes.decide(said, known, self.cut)
         lost = self.stakes.paid(np.tile(self.codes, repeats), decided, costs)
         return lost.reshape(repeats, -1)
 

@@ -41,10 +41,11 @@ from grayzone.training.comparison import (
     compare,
     fit,
 )
+from grayzone.training.copies import copies_of, joined
 from grayzone.training.examples import examples_of
 from grayzone.training.explanations import Explanations, explain
 from grayzone.training.group_limits import limited_in_each, parts_to_limit
-from grayzone.training.hygiene import inspect_rows, stop_if_serious
+from grayzone.training.hygiene import inspect_rows, row_names, stop_if_serious
 from grayzone.training.labels import by_place, label_type_of, labels_of
 from grayzone.training.model import FILE, DecisionModel
 from grayzone.training.note import circumstances
@@ -178,10 +179,14 @@ def _task(request: Request, rows: Rows) -> tuple[Task, list[str]]:
     classes, why = order_classes(rows.labels, request.positive)
     given = _by_place(request.costs, classes, rows)
     costs, reach, columns = read_costs(given, request.cost_matrix, classes, rows.table)
-    stakes = Stakes(
+    told = Stakes(
         classes, costs, request.reject_cost, **request.limits, reach=reach, columns=columns
     )
-    check_stakes(stakes, rows.labels)
+    request.check_known_after(columns)
+    check_stakes(told, rows.labels)
+    places = {label: k for k, label in enumerate(classes)}
+    codes = np.array([places[label] for label in rows.labels], dtype=np.intp)
+    stakes = told.known_before(request.cost_known_after, rows.table, codes)
     notes = []
     if why and request.positive is None:
         another = request.option("positive")
@@ -193,19 +198,34 @@ def _task(request: Request, rows: Rows) -> tuple[Task, list[str]]:
             f"{Pitfall.NEVER_UNDECIDED}"
         )
     X, schema = _features(request, rows, stakes, notes)
-    places = {label: k for k, label in enumerate(classes)}
-    codes = np.array([places[label] for label in rows.labels], dtype=np.intp)
+    copies = copies_of(X, schema, row_names(X, schema))
+    _check_copies(copies, codes, classes)
+    kinds = {"group": rows.groups, "copy": copies}
     task = Task(
         X,
         codes,
         stakes,
         schema,
         request.seed,
+        told.row_costs(rows.table),
         stakes.row_costs(rows.table),
-        rows.groups,
+        joined(rows.groups, copies),
         rows.time,
+        " or ".join(kind for kind, numbers in kinds.items() if numbers is not None),
+        copies,
     )
     return task, notes
+
+
+def _check_copies(copies: Any, codes: Any, classes: tuple[str, ...]) -> None:
+    """Refuse a class of which there is one row alone, however often."""
+    for code, label in enumerate(classes):
+        own = () if copies is None else copies[codes == code]
+        if len(own) and len(np.unique(own)) == 1:
+            raise UserError(
+                f"All {len(own):,} rows of {shortened([label])} are copies of one row: there is "
+                "nothing to learn from and to test on beside it."
+            )
 
 
 def _by_place(costs: Any, classes: tuple[str, ...], rows: Rows) -> Any:
@@ -233,6 +253,8 @@ def _findings(request: Request, rows: Rows, task: Task) -> list[Finding]:
         task.stakes.classes,
         request.target,
         time=task.time,
+        copies=task.copies,
+        priced=[name for name in task.stakes.columns or () if name is not None],
         seed=task.seed,
     )
     findings = [*rows.findings, *found]
@@ -242,21 +264,27 @@ def _findings(request: Request, rows: Rows, task: Task) -> list[Finding]:
 
 
 def _features(request: Request, rows: Rows, stakes: Stakes, notes: list[str]) -> tuple[Any, Schema]:
-    """Columns to learn from; those with costs are known too late for that, unless kept."""
-    left = {name for name in stakes.columns or () if name and name not in request.keep}
-    beside = Schema.of(rows.table[sorted(left)], rows.numerals).columns
-    left &= set(rows.schema.names)
-    if not left:
-        return rows.X, replace(rows.schema, beside=beside)
-    columns = tuple(column for column in rows.schema.columns if column.name not in left)
+    """Columns to learn from, those with costs too, unless these are known too late for that."""
+    after = [name for name in rows.schema.names if name in request.cost_known_after]
+    columns = tuple(column for column in rows.schema.columns if column.name not in after)
     if not columns:
         raise UserError("The table has no column beside target and costs to learn from.")
-    keep = request.option("keep")
-    notes.append(
-        f"{shortened(sorted(left))} has costs, and is not learned from ({keep} names columns to "
-        "learn from)."
-    )
-    return rows.X.drop(columns=sorted(left)), Schema(columns, beside)
+    if request.cost_known_after:
+        names = list(request.cost_known_after)
+        notes.append(
+            f"Costs known only after the decision: {shortened(names)}. Models do not learn from "
+            "them, and decide by their means over the rows of each class."
+        )
+    priced = list(dict.fromkeys(name for name in stakes.columns or () if name is not None))
+    learned = [column.name for column in columns if column.name in priced]
+    if learned:
+        notes.append(
+            f"Models decide by the costs in {shortened(learned)}, and learn from them, too "
+            f"({request.option('cost_known_after')} if they are known only after the decision)."
+        )
+    left = [name for name in priced if name not in learned]
+    beside = Schema.of(rows.table[left], rows.numerals).columns
+    return rows.X.drop(columns=after), Schema(columns, beside)
 
 
 def _kept(request: Request, task: Task, notes: list[str], tell: Tell) -> _Kept:
@@ -298,9 +326,10 @@ def _told(task: Task, found: Comparison) -> list[str]:
     if len(found.rows) < len(task.codes) and len(found.outcomes) > 1:
         rare = int(np.argmin(np.bincount(task.codes)))
         there = int(np.sum(task.codes[found.rows] == rare))
+        weighted = "; sampled rows are reweighted" * bool(np.ptp(found.weight))
         notes.append(
             f"Models were compared on {len(found.rows):,} of {len(task.codes):,} rows, {there:,} "
-            f"of them {task.stakes.classes[rare]!r}; rows that stand for others weigh more."
+            f"of them {task.stakes.classes[rare]!r}{weighted}."
         )
     return notes
 
@@ -364,6 +393,7 @@ def _account(
     metrics = {name: _plain(part) for name, part in parts.items()}
     metrics |= {key: summary[key] for key in same}
     metrics |= _numbers(model, kept, decided)
+    metrics["cost_known_after"] = list(request.cost_known_after)
     return metrics, render(summary)
 
 
@@ -399,7 +429,7 @@ def _numbers(model: DecisionModel, kept: _Kept, decided: Any) -> Record:
 def _undecided_between(task: Task) -> list[float] | None:
     """Probabilities of the positive class between which rows stay undecided."""
     stakes = task.stakes
-    if not stakes.binary or stakes.reject_cost is None or task.costs is not None:
+    if not stakes.binary or stakes.reject_cost is None or task.known is not None:
         return None
     cuts = cuts_between_actions(stakes.costs, stakes.reject_cost).tolist()
     return cuts if len(cuts) == 2 else None

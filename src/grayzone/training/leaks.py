@@ -7,7 +7,7 @@ at; it is serious where hardly any honest feature would show it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -158,7 +158,9 @@ def _one_sided(values: Any, name: str, codes: Array, classes: Sequence[str]) -> 
     return []
 
 
-def find_names(names: Sequence[str], target: str, areas: dict[str, float]) -> list[Finding]:
+def find_names(
+    names: Sequence[str], target: str, areas: dict[str, float], priced: Collection[str] = ()
+) -> list[Finding]:
     """Columns that are called as outcomes, costs of outcomes, or the target itself are."""
     found = []
     own = [word for word in _words(target) if len(word) > 2]
@@ -176,7 +178,7 @@ def find_names(names: Sequence[str], target: str, areas: dict[str, float]) -> li
             )
             caution = "it is called like an outcome, and says much of it"
             found.append(Finding("leak", (name,), text, area >= TELLING, caution))
-        elif words & _COSTS:
+        elif words & _COSTS and name not in priced:
             costs.append(name)
     if costs:
         verb = "are" if len(costs) > 1 else "is"

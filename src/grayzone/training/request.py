@@ -59,6 +59,7 @@ class Request:
     segment: tuple[str, ...] = ()
     limit_by: str | None = None
     best_possible: float | None = None
+    cost_known_after: tuple[str, ...] = ()
 
     @property
     def roles(self) -> Roles:
@@ -98,6 +99,26 @@ class Request:
             check_sizes([self.reject_cost], option("reject_cost"))
         if not 0 < self.time_limit < inf:
             raise UserError(f"{option('time_limit')} must be positive; got {self.time_limit:g}.")
+
+    def check_known_after(self, columns: tuple[str | None, ...] | None) -> None:
+        """Refuse columns that have no costs, and to learn from what is known too late.
+
+        Raises
+        ------
+        UserError
+            If one is named.
+        """
+        asked = option("cost_known_after")
+        priced = list(dict.fromkeys(name for name in columns or () if name is not None))
+        other = [name for name in self.cost_known_after if name not in priced]
+        if other:
+            named = f"which names {shortened(priced)}" if priced else "which names no column"
+            raise UserError(
+                f"{asked}: {shortened(other)} is not a column of {option('costs')}, {named}."
+            )
+        both = [name for name in self.cost_known_after if name in self.keep]
+        if both:
+            raise UserError(f"{option('keep')} and {asked}: {shortened(both)} cannot be both.")
 
     @property
     def told_of(self) -> list[str]:

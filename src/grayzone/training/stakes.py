@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
@@ -120,6 +120,33 @@ class Stakes:
         ]
         off_diagonal = 1.0 - np.eye(len(self.classes))
         return np.column_stack(of_classes)[:, :, None] * off_diagonal
+
+    def known_before(self, after: Collection[str], table: Any, codes: Array) -> Stakes:
+        """Return what is known when decisions are made: of costs known after it, only means.
+
+        These are means over the rows of the class whose errors a column has the costs of.
+
+        Parameters
+        ----------
+        after : collection of str
+            Columns of costs that are known only after a decision.
+        table : DataFrame
+            The rows.
+        codes : array of int, shape (n,)
+            Places of their classes.
+        """
+        costs, columns = self.costs.copy(), list(self.columns or ())
+        for k, name in enumerate(columns):
+            if name is not None and name in after:
+                mean = float(_amounts(table, name)[codes == k].mean())
+                if not mean:
+                    raise UserError(
+                        f"{option('costs')}: column {shortened([name])} has no cost above 0 in the rows of "
+                        f"{shortened([self.classes[k]])}."
+                    )
+                costs[k] = np.where(np.arange(len(costs)) == k, 0.0, mean)
+                columns[k] = None
+        return replace(self, costs=costs, columns=tuple(columns) if any(columns) else None)
 
     def decide(self, proba: Array, costs: Array | None = None, cut: float | None = None) -> Array:
         """Places of the classes to decide for, -1 for undecided.

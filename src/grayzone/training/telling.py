@@ -38,7 +38,7 @@ def told(metrics: Record) -> list[str]:
     if metrics["threshold"] is not None and metrics["reject_cost"] is None:
         positive = metrics["classes"][1]
         at = f"Decides {positive!r} from a probability of {metrics['threshold']:.4g} on"
-        lines.append(f"{at}, by the mean costs." if metrics["cost_columns"] else f"{at}.")
+        lines.append(f"{at}, by the mean costs." if metrics["cost_known_after"] else f"{at}.")
     if metrics["reject_cost"] is not None:
         lines.append(_undecided(metrics))
     lines.append(_gray_zone(metrics["gray_zone"]))

@@ -35,6 +35,7 @@ def train(
     strict: bool = False,
     segment: Sequence[str] = (),
     limit_by: str | None = None,
+    cost_known_after: Sequence[str] = (),
     time_limit: float = TIME_LIMIT,
     seed: int = 0,
     out: str | Path | None = None,
@@ -57,7 +58,7 @@ def train(
         What errors cost; 1 each by default. ``"FN=10,FP=1"``, ``{label: cost}`` (what it costs to
         misclassify a row of that label) or ``cost[true, decided]`` in the order of `classes_` of
         the model, the sorted labels, whichever is positive. A cost may be a range, ``"FN=3..8"`` or
-        ``(3, 8)``, or the name of a column that has it for each row.
+        ``(3, 8)``, or the name of a column that has it for each row, which models learn from, too.
     reject_cost : float, default=None
         Cost of staying undecided; None: always decide.
     max_fpr, min_recall, min_precision : float, default=None
@@ -92,6 +93,9 @@ def train(
         of few values where costs differ by more than chance explains.
     limit_by : str, default=None
         Column in each of whose segments the limit on a rate is kept, by one threshold.
+    cost_known_after : sequence of str, default=()
+        Columns of `costs` that are known only after the decision: models do not learn from them,
+        decide by their means over the rows of each class, and are judged by what rows cost.
     time_limit : float, default=120.0
         Seconds for fitting and comparing. They are counted in work, so that the same seed gives the
         same model on a busy machine.
@@ -156,6 +160,7 @@ def train(
         strict=strict,
         segment=tuple(segment),
         limit_by=limit_by,
+        cost_known_after=tuple(cost_known_after),
         time_limit=time_limit,
         seed=seed,
         overwrite=overwrite,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fuzz.model_parts import Parts, array, bomb, parts_of, small_model, small_table
+from fuzz.model_parts import Parts, array, bomb, one_chain, parts_of, small_model, small_table
 from grayzone.estimators.facts import facts_of
 from grayzone.tables.errors import UserError
 from grayzone.training import archive
@@ -224,6 +224,21 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
             yield from _nodes(inner)
 
 
+def trees_changed(rng: Random, raw: bytes) -> bytes:
+    """Put a chain of nodes in the place of trees, or let many of them begin at the same node."""
+    parts = _taken(raw)
+    try:
+        nodes = list(_nodes(json.loads((parts or {})[SCHEMA])))
+        trees = rng.choice([node for node in nodes if node.get("__class__") == "TreeSum"])
+        chain = one_chain(rng.choice((3, 300, 150_000)), rng.choice((1, 2, 200, 2_000_000)))
+        names = rng.choice((list(chain), ["roots_", "columns_"]))
+        files = {trees["content"]["content"][name]["file"]: array(chain[name]) for name in names}
+    except (LookupError, ValueError, RecursionError, TypeError):  # no trees, or an earlier change
+        return flipped(rng, raw)
+    assert parts is not None
+    return _resealed(parts | files)
+
+
 _TYPES = (
     *(("os", "system"), ("builtins", "eval"), ("builtins", "dict"), ("subprocess", "Popen")),
     *(("sklearn.pipeline", "Pipeline"), ("sklearn.feature_extraction.text", "CountVectorizer")),
@@ -307,7 +322,8 @@ def settings_changed(rng: Random, raw: bytes) -> bytes:
 
 CHANGES: tuple[Change, ...] = (
     *(flipped, cut_off, joined, listed_otherwise, exploding),
-    *(parts_changed, arrays_changed, arrays_changed, schema_changed, schema_changed),
+    *(parts_changed, arrays_changed, arrays_changed, trees_changed),
+    *(schema_changed, schema_changed),
     *(note_changed, settings_changed, settings_changed),
 )
 

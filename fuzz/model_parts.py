@@ -101,6 +101,25 @@ def array(values: Any) -> bytes:
     return buffer.getvalue()
 
 
+def one_chain(n_inner: int, n_trees: int) -> dict[str, Any]:
+    """Return arrays of a chain of nodes at whose first one so many trees begin.
+
+    A row that has no value goes all the way.
+    """
+    places = np.arange(2 * n_inner + 1)
+    inner = (places % 2 == 0) & (places < 2 * n_inner)
+    return {
+        "feature_": np.where(inner, 0, -1).astype(np.int32),
+        "threshold_": np.zeros(len(places)),
+        "left_": np.where(inner, places + 2, 0).astype(np.int32),
+        "right_": np.where(inner, places + 1, 0).astype(np.int32),
+        "gap_left_": inner,
+        "category_": np.full(len(places), -1, dtype=np.int32),
+        "roots_": np.zeros(n_trees, dtype=np.int32),
+        "columns_": np.zeros(n_trees, dtype=np.int32),
+    }
+
+
 def bomb(unpacked: int, claimed: int | None = None, name: str = "schema.json") -> bytes:
     """Return a zip of one part that unpacks to about so many zeros, whatever size it claims."""
     block = 2**20

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from grayzone.numerics.threads import (
     ELEMENTWISE,
@@ -16,6 +17,7 @@ from grayzone.numerics.threads import (
     blas,
     long_product,
     n_workers,
+    one_thread,
     own_threads,
     split,
 )
@@ -84,6 +86,26 @@ def test_callers_of_several_threads_do_not_mix():
     with blas().limit(limits=4), ThreadPoolExecutor(6) as callers:
         for k, found in enumerate(callers.map(caller, range(50))):
             assert found == [k * i for i in range(100)]
+
+
+@pytest.mark.parametrize("first", [own_threads, one_thread])
+@pytest.mark.parametrize("second", [own_threads, one_thread])
+def test_limits_of_two_threads_that_overlap_are_given_back(first, second):
+    """Two ensembles fitted in two threads left BLAS at one thread for good."""
+
+    def found():
+        return {lib["filepath"]: lib["num_threads"] for lib in threadpool_info()}
+
+    with blas().limit(limits=2), ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        before, alone = one.submit(found).result(), n_workers()
+        outer, inner = first(), second()
+        one.submit(outer.__enter__).result()
+        other.submit(inner.__enter__).result()
+        assert other.submit(n_workers).result() == (1 if second is one_thread else alone)
+        one.submit(outer.__exit__, None, None, None).result()
+        assert {lib.num_threads for lib in blas().lib_controllers} == {1}
+        other.submit(inner.__exit__, None, None, None).result()
+        assert one.submit(found).result() == other.submit(found).result() == before
 
 
 def test_nothing_of_a_job_is_kept():

@@ -195,11 +195,3 @@ def test_several_classes_have_none():
     two = LogisticRegression().fit(X[["age"]], np.arange(90) % 2)
     with pytest.raises(ValueError, match="points_per_doubling"):
         scorecard(two, points_per_doubling=-1.0)
-
-
-def test_names_and_categories_with_quotes_are_quoted():
-    X = pd.DataFrame({'a "b"': ["it's", "no"] * 20})
-    y = np.array(["o'clock", "--"] * 20)
-    model = make_pipeline(OneHotEncoder(), gz.TruncatedLogisticRegression()).fit(X, y)
-    card = scorecard(model)
-    np.testing.assert_array_equal(in_a_database(card, X), model.predict(X))

@@ -397,15 +397,6 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(data, monkeypatch):
     assert not hasattr(clf, "n_features_in_")
 
 
-def test_tasks_share_one_blas_thread_until_the_last_ends():
-    before = dask_module.blas().info()
-    with dask_module._one_thread():
-        with dask_module._one_thread():
-            pass
-        assert {lib["num_threads"] for lib in dask_module.blas().info()} <= {1}
-    assert dask_module.blas().info() == before
-
-
 def test_names_and_sizes():
     assert dask_module._name(readings.Reading(None, None, 0.0, False, None)) == "reading"
     assert dask_module._name(rows_of) == "rows-of"

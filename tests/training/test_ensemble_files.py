@@ -17,7 +17,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.pipeline import Pipeline
 
 import grayzone
-from fuzz.model_parts import forge, held_in, small_model, small_table
+from fuzz.model_parts import forge, held_in, one_chain, small_model, small_table
 from grayzone import DecisionEnsembleClassifier
 from grayzone.estimators import table_features
 from grayzone.estimators.table_features import TableFeatures
@@ -145,6 +145,33 @@ def test_trees_that_lead_elsewhere_are_refused(attribute, change, name, held):
     refused("arrays of TreeSum do not fit")
 
 
+@pytest.mark.parametrize("name", ["random-forest", "boosting"])
+def test_nodes_that_make_up_no_trees_are_refused(name, held):
+    """A file of 1.15 MB kept `load_model` busy for hours: 2,000,000 roots of one long chain."""
+    trees = held["estimator"][-1].members_[name].steps[-1][1]
+    deep, fit = one_chain(500, 1), one_chain(499, 1)
+    cases = {
+        "deeper than any fit makes it": deep,
+        "equal roots": one_chain(3, 2),
+        "a root within another tree": one_chain(3, 2) | {"roots_": np.asarray([0, 2])},
+        "a child of two nodes": fit | {"right_": np.where(fit["right_"] == 3, 1, fit["right_"])},
+        "a node twice a child": fit | {"left_": np.where(fit["left_"] == 4, 3, fit["left_"])},
+        "a node that nothing leads to": fit | {"roots_": np.asarray([2])},
+        "no tree at all": fit | {"roots_": np.asarray([], int), "columns_": np.asarray([], int)},
+        "more trees than any fit makes": one_chain(0, 1)
+        | {"roots_": np.arange(401), "columns_": np.zeros(401, int)}
+        | {key: np.repeat(one_chain(0, 1)[key], 401) for key in list(fit)[:6]},
+    }
+    for case, arrays in {"none of these": fit, **cases}.items():
+        for attribute, values in arrays.items():
+            setattr(trees, attribute, values)
+        forge(held, FILE)
+        if case == "none of these":
+            grayzone.load_model(FILE)
+            continue
+        refused("arrays of TreeSum do not fit")
+
+
 def test_sets_of_categories_are_in_their_places(held):
     trees = held["estimator"][-1].members_["boosting"].steps[-1][1]
     assert (trees.category_ >= 0).any()
@@ -262,6 +289,19 @@ def test_calibrations_within_calibrations_are_refused():
         calibrated.estimator = inner
         forge(held, FILE)
         refused("is not in its place")
+
+
+def test_a_large_array_in_many_places_is_refused():
+    """Each place of it is worked through when the model decides."""
+    held = saved("minimax")
+    calibration = classifier(held)
+    machine = calibration.calibrated_classifiers_[0].estimator
+    for name in ("bases_", "gammas_"):
+        setattr(machine, name, np.ones((100_000, 2)))
+    machine.dual_coef_ = np.zeros((1, 100_000))
+    calibration.calibrated_classifiers_ *= 30
+    forge(held, FILE)
+    refused("a few of its objects are used too often")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from grayzone.tables.errors import UserError
 from grayzone.training import archive as archives
 from grayzone.training import contents
 from grayzone.training.candidates import BY_SIMPLICITY, ENSEMBLE, FAMILIES
-from grayzone.training.model import FORMAT
+from grayzone.training.model import FORMAT, DecisionModel
 
 
 @pytest.fixture(autouse=True)
@@ -297,6 +297,18 @@ def test_a_loader_that_does_not_belong_to_a_type():
     assert changed != text
     seal(parts | {"schema.json": changed.encode()}, FILE)
     refused("builtins.tuple.*it was not loaded")
+
+
+@pytest.mark.parametrize("fault", [RuntimeError, OSError, ImportError, MemoryError])
+def test_a_fault_of_the_machine_is_not_called_damage(fault, monkeypatch):
+    """Where no loop could be compiled, the model was said to be damaged."""
+    saved()
+
+    def fails(*given):
+        raise fault("cannot cache function")
+
+    monkeypatch.setattr(DecisionModel, "_try", fails)
+    refused(f"cannot be loaded here: {fault.__name__}: cannot cache function")
 
 
 def test_a_file_without_rights_or_content():

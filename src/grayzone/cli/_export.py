@@ -71,7 +71,10 @@ def _card(model: DecisionModel, to: str, table: str, points: float | None) -> by
         card = scorecard(model, points_per_doubling=points)
     except NoScorecardError as error:
         raise UserError(f"The model has no scorecard: {error}") from error
-    return (card.to_csv() if to == SCORECARD else card.to_sql(table)).encode()
+    try:
+        return (card.to_csv() if to == SCORECARD else card.to_sql(table)).encode()
+    except ValueError as error:  # of texts that cannot be written there
+        raise UserError(str(error)) from error
 
 
 def predict(

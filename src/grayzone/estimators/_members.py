@@ -27,7 +27,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from grayzone.estimators._base import rows_of
 from grayzone.estimators._draws import Fold, drawn
 from grayzone.estimators.table_features import ScaledFeatures, TableColumns, is_table
-from grayzone.estimators.tree_sum import TreeSum
+from grayzone.estimators.tree_sum import MOST_LEAVES, MOST_TREES, TreeSum
 from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.numerics.checks import Floats
 from grayzone.numerics.threads import one_thread
@@ -37,7 +37,6 @@ Array = Any
 # Features of a table: for models that are linear in what they get, kernels among them; the same
 # with bent effects of numbers; for trees, which cut.
 SCALED, SPLINES, TREES = "scaled", "splines", "trees"
-LEAVES = 500  # of a tree in a forest, at most
 _FEW = 2_000  # rows up to which boosted trees are small and few
 # Rows up to which every row of a kernel may span the function, and how many do of more.
 _EXACT, _CENTRES = 3_000, 400
@@ -458,7 +457,7 @@ def _least_log_loss(proba: Floats, rows: Rows) -> int:
 
 def _stages(n_rows: int) -> tuple[int, ...]:
     """Numbers of boosted trees to choose from."""
-    return tuple(range(4, 64, 4) if n_rows <= _FEW else range(10, 210, 10))
+    return tuple(range(4, 64, 4) if n_rows <= _FEW else range(10, MOST_TREES + 1, 10))
 
 
 def _penalties(*Cs: float) -> tuple[Mapping[str, Any], ...]:
@@ -477,7 +476,7 @@ MEMBERS = {
         ),
         Forest(
             "random-forest",
-            RandomForestClassifier(200, min_samples_leaf=2, max_leaf_nodes=LEAVES),
+            RandomForestClassifier(MOST_TREES, min_samples_leaf=2, max_leaf_nodes=MOST_LEAVES),
             TREES,
             most_rows=50_000,
         ),
@@ -496,7 +495,7 @@ MEMBERS = {
         ),
         Forest(
             "extra-trees",
-            ExtraTreesClassifier(200, bootstrap=True, max_leaf_nodes=LEAVES),
+            ExtraTreesClassifier(MOST_TREES, bootstrap=True, max_leaf_nodes=MOST_LEAVES),
             TREES,
         ),
         Linear(

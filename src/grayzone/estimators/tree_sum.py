@@ -20,6 +20,8 @@ from grayzone.numerics.threads import LOOPS, edges
 Array = Any
 
 WORDS = 8  # of 32 bits: codes of a category
+# What a fit makes at most, and a file may hold: leaves of a tree, trees of each output.
+MOST_LEAVES, MOST_TREES = 500, 200
 _WORTH = 500_000  # leaves to reach for which a thread is worth it
 _BLOCK = 20_000  # rows of a sparse matrix that are dense at a time
 

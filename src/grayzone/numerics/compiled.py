@@ -7,14 +7,48 @@ of the time to compile a short one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.core.caching import FunctionCache
 from numba.extending import register_jitable
 
-loop: Any = partial(njit, cache=True, nogil=True, no_cfunc_wrapper=True)
+
+class _Cache(FunctionCache):
+    """What is kept on disk, which must not keep anything from being compiled."""
+
+    def load_overload(self, *asked: Any) -> Any:
+        try:
+            return super().load_overload(*asked)
+        except Exception:  # whatever a damaged file makes pickle do
+            return None
+
+    def save_overload(self, *made: Any) -> None:
+        try:
+            super().save_overload(*made)
+        except Exception:
+            with suppress(Exception):  # no room is left, or the folder is no longer to be written
+                self.flush()  # a damaged index
+                super().save_overload(*made)
+
+
+def loop(**settings: Any) -> Callable[[Any], Any]:
+    """Return what compiles a loop."""
+
+    def compiled(function: Any) -> Any:
+        compiler: Any = njit
+        made = compiler(nogil=True, no_cfunc_wrapper=True, **settings)(function)
+        with suppress(RuntimeError):  # no folder can be written: each process compiles it
+            made._cache = _Cache(function)
+        return made
+
+    return compiled
+
+
 part: Any = partial(register_jitable, no_cfunc_wrapper=True)
 
 # A row's number as a place in arrays. Of one with a sign each array would have to ask whether it

@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache, partial
 from itertools import pairwise
@@ -39,18 +39,73 @@ def blas() -> ThreadpoolController:
 
 
 @cache
-def _all_libraries() -> ThreadpoolController:
-    import scipy.linalg  # noqa: F401
-    import sklearn.ensemble  # noqa: F401  (its OpenMP, too)
+def _of_each_thread(openmp: bool) -> ThreadpoolController:
+    """Return the libraries whose number of threads is that of the calling thread.
 
-    return ThreadpoolController()
+    BLAS built with OpenMP is among them, and OpenMP itself where it is asked for.
+    """
+    import sklearn.ensemble  # noqa: F401  (its OpenMP must be loaded to be seen)
+
+    known = {"threading_layer": "openmp"} | ({"user_api": "openmp"} if openmp else {})
+    return ThreadpoolController().select(**known)
+
+
+class _OneThread:
+    """One thread of BLAS from when somebody first wants it so until nobody does.
+
+    The number of threads is the process's. Of two limits that are not given back in turn, the
+    second would bring back what the first had set.
+    """
+
+    def __init__(self) -> None:
+        self._changing, self._users = Lock(), 0
+        self._before: dict[Any, int] = {}
+
+    def __enter__(self) -> None:
+        with self._changing:
+            if not self._users:
+                libraries = blas().lib_controllers
+                shared = [one for one in libraries if one.threading_layer != "openmp"]
+                self._before = {library: library.num_threads for library in shared}
+                self._set(dict.fromkeys(shared, 1))
+            self._users += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._changing:
+            self._users -= 1
+            if not self._users:
+                self._set(self._before)
+                self._before = {}
+
+    def _set(self, numbers: dict[Any, int]) -> None:
+        for library, n_threads in numbers.items():
+            # since threadpoolctl 3.8 only the thread that set a number first can change it
+            release = getattr(library, "clear_controlling_thread", lambda force: None)
+            release(force=True)
+            library.set_num_threads(n_threads)
+            release(force=True)
+
+    def allowed(self) -> int:
+        """Return how many threads BLAS may use but for this limit."""
+        with self._changing:
+            known = self._before
+            return max(
+                (known.get(one, one.num_threads) for one in blas().lib_controllers), default=1
+            )
+
+
+_one_thread_of_blas = _OneThread()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Keep BLAS and OpenMP to one thread: small work is quicker so, and sums are the same."""
-    with _all_libraries().limit(limits=1):
-        yield
+    token = _own_workers.set(1)
+    try:
+        with _one_thread_of_blas, _of_each_thread(openmp=True).limit(limits=1):
+            yield
+    finally:
+        _own_workers.reset(token)
 
 
 @cache
@@ -140,9 +195,9 @@ crew = Crew()
 
 def _start_afresh() -> None:
     """Forget threads that are not here: they do not survive a fork, and would be waited for."""
-    global crew
+    global crew, _one_thread_of_blas
     pool.cache_clear()
-    crew = Crew()
+    crew, _one_thread_of_blas = Crew(), _OneThread()
 
 
 if hasattr(os, "register_at_fork"):
@@ -162,9 +217,11 @@ def own_threads() -> Iterator[None]:
     workers = n_workers()
     token = _own_workers.set(workers)
     try:
-        # where BLAS has one thread, there is nothing to take over
-        with blas().limit(limits=1) if workers > 1 else nullcontext():
+        if workers == 1:  # there is nothing to take over
             yield
+        else:
+            with _one_thread_of_blas, _of_each_thread(openmp=False).limit(limits=1):
+                yield
     finally:
         _own_workers.reset(token)
 
@@ -180,9 +237,7 @@ def processors() -> int:
 def n_workers() -> int:
     """Count the threads that may be used now."""
     own = _own_workers.get()
-    if own is not None:
-        return own
-    return max((lib.num_threads for lib in blas().lib_controllers), default=1)
+    return _one_thread_of_blas.allowed() if own is None else own
 
 
 def elsewhere(work: Callable[..., T]) -> Callable[..., T]:

@@ -110,6 +110,8 @@ class Scorecard:
     def to_sql(self, table: str) -> str:
         """Return a query that adds ``points`` and ``decision`` to the rows of a table.
 
+        Where the model has columns of these names, they are ``points_`` and ``decision_``.
+
         Parameters
         ----------
         table : str
@@ -119,6 +121,11 @@ class Scorecard:
         -------
         str
             The query.
+
+        Raises
+        ------
+        ValueError
+            If a name or a category holds a character that no text in a database may have.
         """
         return sql_of(self.base, self.effects, self.cuts, self.decisions, table)
 

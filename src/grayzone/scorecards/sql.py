@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,24 +22,32 @@ def sql_of(
 
     Where points are not known, such as for a gap that no step fills, both are NULL.
     """
-    terms = [_number(base), *map(_case, effects)]
-    whole = " +\n    ".join(terms)
-    ways = ["WHEN points IS NULL THEN NULL"]
+    # Each way repeats the sum: a name for it could be that of a column, which would decide instead.
+    whole = "(" + " +\n    ".join([_number(base), *map(_case, effects)]) + ")"
+    ways = []
     for cut, label in zip(reversed(cuts), reversed(list(decisions)[1:]), strict=True):
         if cut == -np.inf:
-            ways.append(f"WHEN TRUE THEN {_literal(label)}")
+            ways.append(f"WHEN {whole} IS NOT NULL THEN {_literal(label)}")
         elif cut != np.inf:
-            ways.append(f"WHEN points >= {_number(cut)} THEN {_literal(label)}")
-    chosen = "\n    ".join([*ways, f"ELSE {_literal(decisions[0])}"])
+            ways.append(f"WHEN {whole} >= {_number(cut)} THEN {_literal(label)}")
+    ways.append(f"WHEN {whole} IS NOT NULL THEN {_literal(decisions[0])}")
+    chosen = "\n    ".join(ways)
+    taken = {effect.column.casefold() for effect in effects}
+    points, decision = (_free(name, taken) for name in ("points", "decision"))
     return (
-        f"SELECT scored.*,\n  CASE\n    {chosen}\n  END AS decision\n"
-        f"FROM (\n  SELECT given.*,\n    {whole} AS points\n  FROM {_name(table)} AS given\n"
-        ") AS scored;\n"
+        f"SELECT given.*,\n    {whole} AS {points},\n  CASE\n    {chosen}\n  END AS {decision}\n"
+        f"FROM {_name(table)} AS given;\n"
     )
 
 
+def _free(name: str, taken: set[str]) -> str:
+    """Return a name that no column of the model has; others of the table are not known."""
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
 def _case(effect: Effect) -> str:
-    name = _name(effect.column)
+    # with the table's name: without, SQLite takes the name of no column for a text
+    name = f"given.{_name(effect.column)}"
     gap = f"WHEN {name} IS NULL THEN {_number(effect.gap)}"
     if effect.levels is not None:
         ways = [
@@ -69,11 +78,31 @@ def _number(value: float) -> str:
 
 def _literal(value: Any) -> str:
     if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
+        return _text(value)
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     return repr(value)
 
 
+def _text(value: str) -> str:
+    """Return a text that is the same whether a database takes backslashes as escapes or not."""
+    quoted = "'" + _checked(value).replace("'", "''") + "'"
+    if "\\" not in value:
+        return quoted
+    other = next(c for c in map(chr, range(ord("!"), sys.maxunicode)) if c not in value + "'\\")
+    # one backslash of two, or of the one that two stand for
+    return f"REPLACE({quoted.replace(chr(92), other)}, '{other}', SUBSTR('\\\\', 1, 1))"
+
+
 def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return '"' + _checked(name).replace('"', '""') + '"'
+
+
+def _checked(text: str) -> str:
+    """Return a text that a database can read."""
+    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        raise ValueError(
+            f"{text!r} cannot be written in SQL: it holds a character that no text in a database "
+            "may have (NUL, or half of a pair). Rename it in the table that the model learns from."
+        )
+    return text

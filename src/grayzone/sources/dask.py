@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import re
 import sys
-import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import numpy as np
 
 from grayzone.numerics.checks import as_numpy, check_named
 from grayzone.numerics.row_costs import cost_matrices
-from grayzone.numerics.threads import blas, own_threads
+from grayzone.numerics.threads import one_thread
 from grayzone.sources.convert import as_block, check_numeric, names_of
 from grayzone.sources.source import Block, Source, Sums, Task, added
 
@@ -355,7 +354,7 @@ def _losses() -> tuple[type[BaseException], ...]:
 def _run(
     task: Task, pieces: Sequence[Any], first: int, n_features: int, labels: list[Any] | None
 ) -> Sums:
-    with _one_thread():
+    with one_thread():  # which all threads of a worker share
         block = _block(pieces, first, labels)
         if block.X.shape[1] != n_features:
             raise ValueError(
@@ -375,29 +374,6 @@ def _block(pieces: Sequence[Any], first: int, labels: list[Any] | None) -> Block
 
 def _place(first: int) -> str:
     return f"block from row {first} on"
-
-
-_lock = threading.Lock()
-_running = 0
-_limit: Any = None
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep BLAS, which all threads of a worker share, to one thread until the last task ends."""
-    global _running, _limit
-    with _lock:
-        if _running == 0:
-            _limit = blas().limit(limits=1)
-        _running += 1
-    try:
-        with own_threads():
-            yield
-    finally:
-        with _lock:
-            _running -= 1
-            if _running == 0:
-                _limit.restore_original_limits()
 
 
 # ------------------------------------------------------------------------------------------

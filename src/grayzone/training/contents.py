@@ -19,7 +19,8 @@ SCHEMA = "schema.json"
 KEYS = {"grayzone_model", "estimator"}  # what a file holds
 LEAST_PROTOCOL = 2  # of skops: earlier ones are read by other loaders
 DEEPEST = 100
-# shared nodes stand for as many as they are seen; a file must not make much of few of them
+# shared nodes, and numbers of their arrays, stand for as many as they are seen; a file must not
+# make much of few of them
 MOST_SHARED, FREE_SHARED = 20, 10_000
 _WIDEST = 16  # bytes of a number
 _NUMBERS = "biuf"
@@ -117,7 +118,7 @@ def check_contents(parts: Mapping[str, bytes]) -> list[str]:
         raise ForeignTypesError(audit.foreign)
     if schema["__loader__"] != "DictNode" or set(schema["content"]) != KEYS:
         raise ValueError("it does not hold a note and an estimator")
-    if weight > FREE_SHARED + MOST_SHARED * audit.n_nodes:
+    if weight > FREE_SHARED + MOST_SHARED * audit.size:
         raise ValueError("a few of its objects are used too often")
     if audit.unused:
         raise ValueError(f"{min(audit.unused)[:60]!r} is used by nothing")
@@ -133,10 +134,10 @@ class _Audit:
         self.foreign: set[str] = set()
         self.types: set[str] = set()
         self.weights: dict[Any, int | None] = {}  # None: not complete yet
-        self.n_nodes = 0
+        self.size = 0  # nodes, and numbers of arrays
 
     def weigh(self, node: Node, depth: int) -> int:
-        """Check a node and all below it; return how many they are, shared ones each time."""
+        """Check a node and all below it; return their size, shared ones counted each time."""
         number = node.get("__id__")
         if number in self.weights:
             known = self.weights[number]
@@ -145,36 +146,39 @@ class _Audit:
             return known
         if depth > DEEPEST:
             raise ValueError(f"it is nested more than {DEEPEST} deep")
-        self.n_nodes += 1
         if number:
             self.weights[number] = None
-        weight = 1
-        for child in self._children(node):
+        children, n_numbers = self._contents(node)
+        weight = 1 + n_numbers
+        self.size += weight
+        for child in children:
             weight += self.weigh(child, depth + 1)
         if number:
             self.weights[number] = weight
         return weight
 
-    def _children(self, node: Node) -> list[Node]:
+    def _contents(self, node: Node) -> tuple[list[Node], int]:
+        """Nodes right below one, and how many numbers of an array it has."""
         loader, name = node["__loader__"], f"{node['__module__']}.{node['__class__']}"
         if name not in ALLOWED.get(loader, ()):
             self.foreign.add(name)
-            return list(_nested([value for key, value in node.items() if key[:2] != "__"]))
+            return list(_nested([value for key, value in node.items() if key[:2] != "__"])), 0
         self.types.add(name)
         match loader:
             case "DictNode":
-                return [node["key_types"], *node["content"].values()]
+                return [node["key_types"], *node["content"].values()], 0
             case "ListNode" | "TupleNode":
-                return list(node["content"])
+                return list(node["content"]), 0
             case "ObjectNode":
-                return [node["content"]] if node.get("content") is not None else []
+                return [node["content"]] if node.get("content") is not None else [], 0
             case "NdArrayNode" if node["type"] == "json":
-                return [*node["content"], node["shape"]]
+                return [*node["content"], node["shape"]], 0
             case "NdArrayNode":
-                self._check_array(node["file"])
-        return []
+                return [], self._check_array(node["file"])
+        return [], 0
 
-    def _check_array(self, name: str) -> None:
+    def _check_array(self, name: str) -> int:
+        """Check the array of a name; return how many numbers it has."""
         if name not in self.unused:
             raise ValueError(f"the array {str(name)[:60]!r} is missing, or used twice")
         self.unused.remove(name)
@@ -190,6 +194,7 @@ class _Audit:
             raise ValueError(f"the array {name[:60]!r} is not as long as it says")
         if dtype.kind not in _NUMBERS or dtype.itemsize > _WIDEST:
             raise ValueError(f"the array {name[:60]!r} holds no numbers")
+        return prod(shape)
 
 
 def _nested(value: Any) -> Iterator[Node]:

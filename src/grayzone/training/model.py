@@ -40,6 +40,8 @@ Table = Any  # a pandas DataFrame
 FORMAT = 4
 FILE = "model.skops"
 MOST_PACKED = 2**31  # bytes of a file
+# What no file is at fault for: rights, memory, a library that is missing or does not work here.
+_OF_THE_MACHINE = (ImportError, MemoryError, OSError)
 
 
 class _Today(NamedTuple):
@@ -565,6 +567,11 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
             ) from error
         except Exception as error:  # whatever a damaged file makes a parser do
             reason = " ".join(str(error).split())[:200]
+            kind = type(error)
+            if issubclass(kind, _OF_THE_MACHINE) or kind is RuntimeError:
+                raise UserError(
+                    f"{path} cannot be loaded here: {kind.__name__}: {reason}"
+                ) from error
             raise UserError(f"{path} is no model of grayzone, or is damaged: {reason}") from error
 
     @classmethod

@@ -20,7 +20,7 @@ from grayzone.estimators.table_features import (
     ScaledFeatures,
     TableColumns,
 )
-from grayzone.estimators.tree_sum import WORDS
+from grayzone.estimators.tree_sum import MOST_LEAVES, MOST_TREES, WORDS
 
 Fields = Mapping[str, Any]
 
@@ -36,7 +36,7 @@ def is_array(value: Any, kinds: str, *shape: int) -> bool:
 
 
 def fits_trees(model: Fields) -> bool:
-    """Whether children come behind their parents and exist, and so do features, sets and leaves."""
+    """Whether nodes make up trees, and there are their features, sets of codes and leaves."""
     if "feature_" not in model:
         return False
     feature, n = model["feature_"], model["n_features_in_"]
@@ -71,6 +71,7 @@ def fits_trees(model: Fields) -> bool:
     return bool(
         shared
         and (n_said > 1 or n_classes == 2)
+        and len(model["roots_"]) <= MOST_TREES * n_said
         and (feature >= -1).all()
         and (feature < n).all()
         and (left[at] > at).all()
@@ -81,7 +82,26 @@ def fits_trees(model: Fields) -> bool:
         and _within(model["category_"] + 1, len(model["bits_"]) + 1)
         and _within(model["roots_"], n_nodes)
         and _within(model["columns_"], n_said - width + 1)
+        and _are_trees(feature, left, right, model["roots_"])
     )
+
+
+def _are_trees(feature: Any, left: Any, right: Any, roots: Any) -> bool:
+    """Whether each node is a root or has one parent, and no tree is deeper than a fit makes it.
+
+    Children come behind their parents, so that there are no cycles.
+    """
+    inner = feature >= 0
+    places = np.concatenate([roots, left[inner], right[inner]])
+    if not np.array_equal(np.bincount(places), np.ones(len(feature))):
+        return False
+    level = roots
+    for _ in range(MOST_LEAVES):
+        level = level[inner[level]]
+        if not len(level):
+            return True
+        level = np.concatenate([left[level], right[level]])
+    return False
 
 
 def _within(places: Any, size: int) -> bool:

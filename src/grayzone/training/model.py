@@ -208,7 +208,8 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
         """
         if self.cut is not None or self.stakes.columns:
             return self.cut
-        return self.stakes.threshold
+        between = self.stakes.undecided_between
+        return self.stakes.threshold if between is None else between[1]
 
     @property
     def zone(self) -> tuple[float, float] | None:

@@ -51,7 +51,7 @@ def of_model(model: DecisionModel) -> Record:
 
 def show_model(record: Record, console: Console) -> None:
     """Print that."""
-    about, classes = record["about"], record["classes"]
+    about = record["about"]
 
     def say(text: str) -> None:
         console.print(escape(text))
@@ -60,7 +60,7 @@ def show_model(record: Record, console: Console) -> None:
     say(f"Made {about['made']} from {about['rows']:,} rows.")
     kept = next((name for name in LIMITS if record[name] is not None), None)
     if kept is not None:
-        say(limit_told(kept, record[kept], record["confidence"]))
+        say(f"{limit_told(kept, record[kept], record['confidence'])}.")
     else:
         for line in _costs(record):
             say(line)

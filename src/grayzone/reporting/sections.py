@@ -116,7 +116,8 @@ def gray_zone_text(zone: Summary) -> str:
         why = f"if one cost were {number(zone['factor'])} times what it is, beside the others"
     text = f"The gray zone: {percent(zone['share'])} of the rows would be decided otherwise {why}"
     if zone["low"] is not None:
-        text += f"; their probabilities are within {number(zone['low'])} and {number(zone['high'])} (shaded)"
+        low, high = number(zone["low"]), number(zone["high"])
+        text += f"; their probabilities are within {low} and {high} (shaded)"
     return text + "."
 
 
@@ -135,8 +136,8 @@ def _importance(summary: Summary) -> Iterator[str]:
         ]
         limit = None if summary["limit"] is None else summary["limit"]["kind"]
         caption = (
-            f"How much more {added(limit)} where the values of a column are shuffled, on rows that were "
-            "not fitted; ± is one standard error"
+            f"How much more {added(limit)} where the values of a column are shuffled, on rows that "
+            "were not fitted; ± is one standard error"
         )
         if of > len(found):
             caption += f"; the {len(found)} of {of:,} that matter most"
@@ -281,7 +282,7 @@ def _models(there: Sequence[Summary]) -> str:
     if not absolute:
         caption += ". All are cut where these rows just meet the limit, without a margin"
     if any(c["seconds"] is None for c in there):
-        caption += ". –: no fit of its own"
+        caption += ". –: part of the ensemble, or nothing to fit"
     return table(caption, head, rows, [c["chosen"] for c in there])
 
 

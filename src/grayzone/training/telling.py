@@ -82,10 +82,9 @@ def _promise(promise: Record) -> str:
 
 
 def _limit(limit: Record) -> str:
-    return (
-        f"{limit_told(limit['kind'], limit['limit'], limit['confidence'])} {limit['how']} By these "
-        f"alone the rate is between {percent(limit['low'])} and {percent(limit['high'])} (95 %)."
-    )
+    kept = limit_told(limit["kind"], limit["limit"], limit["confidence"])
+    low, high = percent(limit["low"]), percent(limit["high"])
+    return f"{kept}: {limit['how']} By these alone the rate is between {low} and {high} (95 %)."
 
 
 def limit_told(kind: str, limit: float, confidence: float) -> str:
@@ -95,9 +94,9 @@ def limit_told(kind: str, limit: float, confidence: float) -> str:
     --------
     >>> from grayzone.training.telling import limit_told
     >>> limit_told("max_fpr", 0.05, 0.95)
-    'Keeps a false positive rate of at most 0.05 on new rows with a probability of 0.95.'
+    'Keeps a false positive rate of at most 0.05 on new rows with a probability of 0.95'
     """
-    return f"Keeps a {_LIMITS[kind]} {limit:g} on new rows with a probability of {confidence:g}."
+    return f"Keeps a {_LIMITS[kind]} {limit:g} on new rows with a probability of {confidence:g}"
 
 
 def _gray_zone(zone: Record) -> str:

@@ -18,8 +18,8 @@ from grayzone.tables.errors import UserError
 from grayzone.tables.reading import read_table
 from grayzone.training.model import DecisionModel
 from grayzone.training.reasons import as_shown, explained
-from grayzone.training.stakes import CONFIDENCE, LIMITS
-from grayzone.training.telling import limit_told, rule_told
+from grayzone.training.stakes import LIMITS
+from grayzone.training.telling import rule_of, rule_told
 
 Record = dict[str, Any]
 
@@ -32,15 +32,9 @@ def of_model(model: DecisionModel) -> Record:
     return {
         "model": model.about["model"],
         "estimator": facts.name,
-        "classes": list(stakes.classes),
         "costs": stakes.costs.tolist(),
-        "reject_cost": stakes.reject_cost,
-        **{name: getattr(stakes, name) for name in LIMITS},
-        "confidence": None if stakes.limit is None else CONFIDENCE,
-        "cost_columns": stakes.columns,
         "cost_factors": stakes.reach,
-        "threshold": model.threshold,
-        "undecided_between": stakes.undecided_between,
+        **rule_of(model),
         "zone": model.zone,
         "facts": dict(facts.lines),
         "importance": [asdict(one) for one in model.importance],
@@ -59,9 +53,7 @@ def show_model(record: Record, console: Console) -> None:
     say(f"{record['model']} ({record['estimator']}) for {about['target']!r}")
     say(f"Made {about['made']} from {about['rows']:,} rows.")
     kept = next((name for name in LIMITS if record[name] is not None), None)
-    if kept is not None:
-        say(f"{limit_told(kept, record[kept], record['confidence'])}.")
-    else:
+    if kept is None:
         for line in _costs(record):
             say(line)
     say(rule_told(record))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grayzone.reporting.markup import percent
+from grayzone.training.stakes import CONFIDENCE, LIMITS
 
 Record = dict[str, Any]
 
@@ -29,6 +30,7 @@ def told(metrics: Record) -> list[str]:
     ...         "limit": None,
     ...         "classes": ["no", "yes"],
     ...         "cost_columns": None,
+    ...         **dict.fromkeys(("max_fpr", "min_recall", "min_precision")),
     ...         "reject_cost": None,
     ...         "threshold": 0.2,
     ...         "gray_zone": {"share": 0.04, "low": None, "high": None, "factor": 2.0},
@@ -36,23 +38,42 @@ def told(metrics: Record) -> list[str]:
     ... )[2]
     "Decides 'yes' from a probability of 0.2 on."
     """
-    lines = [metrics["verdict"]["sentence"], _promise(metrics["promise"])]
+    lines = [metrics["verdict"]["sentence"]]
+    if metrics["limit"] is None:
+        lines.append(_promise(metrics["promise"]))
+    else:  # nobody said what errors cost
+        lines.append(metrics["promise"]["how"])
+    lines.append(rule_told(metrics))
     if metrics["limit"] is not None:
         lines.append(_limit(metrics["limit"]))
-    lines.append(rule_told(metrics))
     if metrics["reject_cost"] is not None:
         lines.append(f"Undecided: {percent(metrics['undecided'])} of the rows.")
     lines.append(_gray_zone(metrics["gray_zone"]))
     return lines
 
 
+def rule_of(model: Any) -> Record:
+    """Return what the decisions of a model go by."""
+    stakes = model.stakes
+    return {
+        "classes": list(stakes.classes),
+        "reject_cost": stakes.reject_cost,
+        **{name: getattr(stakes, name) for name in LIMITS},
+        "confidence": None if stakes.limit is None else CONFIDENCE,
+        "cost_columns": stakes.columns,
+        "threshold": model.threshold,
+        "undecided_between": stakes.undecided_between,
+    }
+
+
 def rule_told(record: Record) -> str:
-    """Say how decisions follow from probabilities.
+    """Say how decisions follow from probabilities, and which limit they keep.
 
     Examples
     --------
     >>> from grayzone.training.telling import rule_told
-    >>> record = {"classes": ["no", "yes"], "cost_columns": None, "threshold": 0.7}
+    >>> record = dict.fromkeys(("max_fpr", "min_recall", "min_precision", "cost_columns"))
+    >>> record |= {"classes": ["no", "yes"], "threshold": 0.7}
     >>> rule_told(record | {"reject_cost": 0.3, "undecided_between": (0.06, 0.7)}).split(", and")[0]
     "Decides 'yes' from a probability of 0.7 on, 'no' up to 0.06"
     """
@@ -67,6 +88,10 @@ def rule_told(record: Record) -> str:
             low = record["undecided_between"][0]
             text += f", {classes[0]!r} up to {low:.4g}, and leaves what is between undecided"
             return f"{text}, at {refer:g} each."
+        kept = next((name for name in LIMITS if record[name] is not None), None)
+        if kept is not None:
+            text += f". Keeps a {_LIMITS[kept]} {record[kept]:g} on new rows with a probability of "
+            text += f"{record['confidence']:g}"
         return f"{text}."
     if refer is not None:
         text += f", or leaves it undecided, at {refer:g}, where that is expected to cost less"
@@ -82,21 +107,8 @@ def _promise(promise: Record) -> str:
 
 
 def _limit(limit: Record) -> str:
-    kept = limit_told(limit["kind"], limit["limit"], limit["confidence"])
     low, high = percent(limit["low"]), percent(limit["high"])
-    return f"{kept}: {limit['how']} By these alone the rate is between {low} and {high} (95 %)."
-
-
-def limit_told(kind: str, limit: float, confidence: float) -> str:
-    """Say what is kept.
-
-    Examples
-    --------
-    >>> from grayzone.training.telling import limit_told
-    >>> limit_told("max_fpr", 0.05, 0.95)
-    'Keeps a false positive rate of at most 0.05 on new rows with a probability of 0.95'
-    """
-    return f"Keeps a {_LIMITS[kind]} {limit:g} on new rows with a probability of {confidence:g}"
+    return f"The limit: {limit['how']} By these alone the rate is between {low} and {high} (95 %)."
 
 
 def _gray_zone(zone: Record) -> str:

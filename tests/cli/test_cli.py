@@ -1038,7 +1038,7 @@ def test_a_model_tells_what_it_was_made_of(here):
     assert [c["name"] for c in told["columns"]] == ["a", "b"]
     text = run("explain", "out/model.skops")[1]
     assert "Deciding 'no' where 'yes' is true costs 5." in text
-    assert "Decides 'yes' from probability 0.1667 on" in text
+    assert "Decides 'yes' from a probability of 0.1667 on" in text
     assert "Needs the columns: a, b" in text
 
 

@@ -150,7 +150,7 @@ class Problem:
     def at(self, low, high):
         return np.where(self.score >= high, 1, np.where(self.score < low, 0, -1))
 
-    def expected(self, low, high, *, steps, share=None, cases=None, **costs):
+    def expected(self, low, high, *, steps, share=None, cases=None, room=1.0, **costs):
         """What the cells have to say."""
         w, decided, refer = self.weights(share), self.at(low, high), costs.get("refer")
         n, cases = len(self.p), float(self.weight.sum()) if cases is None else cases
@@ -159,7 +159,10 @@ class Problem:
         error = np.sqrt(np.sum((w * (paid - cost)) ** 2) * n / (n - 1)) / w.sum()
         rules = [np.average(self.paid(np.full(n, k), **costs), weights=w) for k in (0, 1)]
         refer = self.reject if refer is None else refer
-        best = min(rules if refer is None else [*rules, refer])
+        # what is looked at is drawn, as far as there is capacity
+        least = min(rules[1:] if refer is None else [rules[1], refer])
+        best = min(rules[0], room * least + (1 - room) * rules[0])
+        rules[1] = room * rules[1] + (1 - room) * rules[0]
         positive, alarm = self.codes == 1, decided == 1
         total = w.sum()
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -378,8 +381,13 @@ def test_capacity_is_kept_at_the_least_cost(kind, opened):
             w = problem.weights(share)
             looked = np.sum(w[problem.score >= low]) / w.sum()
             assert looked <= capacity / 1_000 * (1 + 1e-9)
-            found = shown(page)
-            assert found == problem.expected(low, high, steps=steps, share=share, cases=1_000.0)
+            found, part = shown(page), min(capacity / 1_000, 1.0)
+            told = {"share": share, "cases": 1_000.0, "room": part}
+            assert found == problem.expected(low, high, steps=steps, **told)
+            # nobody can refer, or look at, more than there is capacity for
+            text = page.text_content(".tiles") + page.text_content("#now")
+            assert ("everyone" in text or "always" in text) == (part == 1.0)
+            assert (f"{capacity} at random" in text) == (part < 1.0)
             assert found["cost"] == short(problem.least(w, steps, capacity / 1_000))
             assert page.text_content('[data-out="room"]').startswith(f"within the {capacity:,}")
         page.fill("#capacity", "60")
@@ -477,7 +485,8 @@ def test_limit_follows_the_threshold(kind, of, opened):
             }[of]
             good = rate <= 0.6 if kind == "max_fpr" else rate >= 0.6
             text = page.text_content('[data-out="limit"]')
-            assert float(text.removesuffix(" %")) == short(100 * rate)
+            assert text == percent(rate)
+            assert page.text_content(f'td [data-out="{of}"]') == text
             assert page.text_content('[data-out="kept"]').startswith("kept" if good else "not kept")
             kept.add(good)
         assert kept == {True, False}

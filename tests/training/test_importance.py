@@ -8,6 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
 from grayzone import DecisionEnsembleClassifier
+from grayzone.estimators.table_features import TableColumns
 from grayzone.tables.schema import Schema
 from grayzone.training.effects import effects_of
 from grayzone.training.held_out import held_out_copy
@@ -250,7 +251,8 @@ def test_effects_of_every_kind_of_column():
     schema = Schema.of(table)
     table = schema.apply(table)
     model = Knowing(lambda t: np.where(t["colour"] == "red", 1.0, -1.0) + t["flag"].fillna(0.5))
-    found = by_column(effects_of(model, table, schema, FIVE, list(table.columns)))
+    effects = effects_of(model, table, schema, FIVE, list(table.columns))
+    found = by_column(one for one in effects if one.part in (None, "trend"))
     assert set(found) == {"day", "colour", "flag"}  # a text of one row alone stays private
     assert found["colour"].at == ("red", "blue", "(missing)")
     assert found["colour"].rows == (120, 60, 17)
@@ -260,6 +262,46 @@ def test_effects_of_every_kind_of_column():
     assert found["day"].at[0] == "2020-01-05"
     assert list(found["day"].at) == sorted(found["day"].at)
     assert sum(found["day"].rows) == n
+
+
+@pytest.mark.parametrize("years", [0.5, 4])
+def test_of_a_date_what_models_learn_is_plotted(years):
+    """It was days of the calendar, with an hour each, where the hour of the day is what counts."""
+    rng = np.random.default_rng(0)
+    seconds = pd.to_timedelta(rng.integers(0, int(years * 365 * 86_400), 400), unit="s")
+    table = pd.DataFrame({"when": pd.Timestamp("2021-03-01") + seconds})
+    schema = Schema.of(table)
+
+    def score(t):
+        days, of_year, weekday, hour = TableColumns().fit(t).transform(t).T
+        season = 0.6 * np.cos(2 * np.pi * of_year / 365) * (years > 1)
+        trend = (days - 18_700) / 365 / years  # from 0 to 1
+        return 2.0 * (hour >= 20) + 1.2 * (weekday >= 5) + season + 0.6 * trend - 1.0
+
+    model = Knowing(score)
+    found = effects_of(model, schema.apply(table), schema, FIVE, ["when"])
+    parts = ["hour of the day", "day of the week", "month", "trend"]
+    # what moves probabilities most comes first
+    assert [one.part for one in found] == [p for p in parts if years > 1 or p != "month"]
+    assert {one.column for one in found} == {"when"}
+    assert all(sum(one.rows) == 400 for one in found)
+    of = {one.part: dict(zip(one.at, one.probability, strict=True)) for one in found}
+    assert list(of["hour of the day"]) == [float(hour) for hour in range(24)]
+    late, early = ([p for h, p in of["hour of the day"].items() if (h >= 20) == x] for x in (1, 0))
+    assert np.ptp(late) < 1e-3 > np.ptp(early)
+    assert min(late) - max(early) > 0.3
+    week = of["day of the week"]
+    assert [day[:2] for day in week] == ["Mo", "Tu", "We", "Th", "Fr", "Sa", "Su"]
+    assert week["Saturday"] == pytest.approx(week["Sunday"], abs=0.02)
+    assert week["Sunday"] - week["Friday"] > 0.15
+    assert week["Monday"] == pytest.approx(week["Friday"], abs=0.02)
+    trend = list(of["trend"].values())
+    assert trend[-1] - trend[0] > 0.08
+    # neither the hours nor the days of the week of some dates are mixed up with it
+    assert np.diff(trend).min() > -0.01
+    if years > 1:
+        assert max(of["month"], key=of["month"].get) in ("December", "January")
+        assert min(of["month"], key=of["month"].get) in ("June", "July")
 
 
 def test_effects_on_several_classes():

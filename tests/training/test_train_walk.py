@@ -12,10 +12,11 @@ pytest.importorskip("skops")
 import grayzone
 from grayzone.cli import main
 from grayzone.decision import bayes_decision, near_threshold
+from grayzone.reporting.markup import percent
 from grayzone.tables.errors import UserError
 from grayzone.tables.schema import Schema
 from grayzone.training import comparison, job
-from grayzone.training.account import as_good, compared_of, mean_and_error
+from grayzone.training.account import as_good, compared_of, mean_and_error, promise_of
 from grayzone.training.candidates import ENSEMBLE, FAMILIES, MEMBERS, decider
 from grayzone.training.comparison import Fitted, Task, compare, fit
 from grayzone.training.explanations import Explanations
@@ -126,7 +127,7 @@ def test_a_useful_model_says_what_it_saves_against_the_best_rule():
     promise, verdict = model.promise, model.metrics["verdict"]
     best = min(rule.cost for rule in promise.rules)
     assert verdict["deploy"]
-    assert f"{(best - promise.cost) / best:.0%} less than 'always bad'" in verdict["sentence"]
+    assert f"{percent(1.0 - promise.cost / best)} less than 'always bad'" in verdict["sentence"]
     assert promise.low < promise.cost < promise.high
 
 
@@ -216,9 +217,10 @@ def test_families_are_compared_on_a_sample_with_all_positives(monkeypatch):
     assert len(found.rows) == 400
     assert task.codes[found.rows].sum() == n_bad
     # means on the sample are estimates of those on all rows: "always good" is known
-    (always,) = (c for c in compared_of(task, found, ENSEMBLE) if c.name == "always good")
-    assert always.mean == pytest.approx(20.0 * task.codes.mean(), rel=1e-9)
-    tight = next(c for c in compared_of(task, found, ENSEMBLE) if c.name == "tight-bound")
+    promise = promise_of(task, kept)
+    compared = {c.name: c for c in compared_of(task, found, kept, promise)}
+    assert compared["always good"].mean == pytest.approx(20.0 * task.codes.mean(), rel=1e-9)
+    tight = compared["tight-bound"]
     assert tight.difference < -2.0 * tight.difference_error
 
 
@@ -282,7 +284,8 @@ def test_the_simplest_within_one_standard_error_is_told_of():
     kept = replace(kept, members=members)
     found = compare(task, kept, budget=0.0, until=np.inf, tell=lambda *_: None)
     # the random forest and the extra trees are; the forest is simpler
-    assert as_good(task, found).name == "random-forest"
+    compared = compared_of(task, found, kept, promise_of(task, kept))
+    assert as_good(compared).name == "random-forest"
 
 
 # Why 6: one account of staying undecided
@@ -302,10 +305,8 @@ def test_staying_undecided_is_counted_in_the_same_way_everywhere():
     assert metrics["undecided"] == pytest.approx(confusion[:, 2].sum() / 600)
     assert metrics["undecided_between"] == pytest.approx([0.15, 0.85])
     # what is saved is saved against referring everyone, the best rule
-    assert (
-        f"{1.0 - promise.cost / 0.15:.0%} less than 'refer everyone'"
-        in (metrics["verdict"]["sentence"])
-    )
+    saved = percent(1.0 - promise.cost / 0.15)
+    assert f"{saved} less than 'refer everyone'" in metrics["verdict"]["sentence"]
     decided = model.decide(table)
     p = decided["probability_bad"]
     assert (decided["undecided"] == ((p > 0.15) & (p < 0.85))).all()

@@ -23,6 +23,7 @@ from rich.table import Table
 import grayzone
 from grayzone.cli import _demo, _explain, _export
 from grayzone.cli import _options as options
+from grayzone.reporting.parts import COST
 from grayzone.tables.changes import changes_of
 from grayzone.tables.errors import UserError, command_line, shortened
 from grayzone.tables.reading import check_writable, read_table, write_table
@@ -210,13 +211,17 @@ def _grid(metrics: dict[str, Any]) -> Table:
     """Models that were compared, the best first."""
     compared = metrics["compared"]
     title = "Compared on rows that models had not seen (± is a standard error)"
+    measure = compared[0]["measure"]
+    absolute = measure == COST  # at a limit, recalls are those of other thresholds
+    if not absolute:
+        title += f"\nBy {measure}, without a margin"
     grid = Table(title=title, title_justify="left")
-    for name in ("model", compared[0]["measure"], "±", "more than the kept one", "±", ""):
+    for name in ("model", *((measure, "±") * absolute), "more than the kept one", "±", ""):
         left = name in ("model", "")
         grid.add_column(name, justify="left" if left else "right", no_wrap=name == "model")
     there = [c for c in compared if c["mean"] is not None]
     for c in sorted(there, key=lambda c: c["mean"]):
-        numbers = [_number(c["mean"], ".4g"), _number(c["error"], ".2g")]
+        numbers = [_number(c["mean"], ".4g"), _number(c["error"], ".2g")] * absolute
         numbers += [_number(c["difference"], "+.2g"), _number(c["difference_error"], ".2g")]
         grid.add_row(escape(c["name"]), *numbers, "kept" if c["chosen"] else "")
     return grid

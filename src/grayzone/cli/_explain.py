@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from grayzone.estimators.facts import facts_of
+from grayzone.reporting.sections import added, spread
 from grayzone.tables.errors import UserError
 from grayzone.tables.reading import read_table
 from grayzone.training.model import DecisionModel
 from grayzone.training.reasons import as_shown, explained
+from grayzone.training.stakes import LIMITS
+from grayzone.training.telling import rule_of, rule_told
 
 Record = dict[str, Any]
 
@@ -28,11 +32,9 @@ def of_model(model: DecisionModel) -> Record:
     return {
         "model": model.about["model"],
         "estimator": facts.name,
-        "classes": list(stakes.classes),
         "costs": stakes.costs.tolist(),
-        "reject_cost": stakes.reject_cost,
-        "max_fpr": stakes.max_fpr,
-        "threshold": model.threshold,
+        "cost_factors": stakes.reach,
+        **rule_of(model),
         "zone": model.zone,
         "facts": dict(facts.lines),
         "importance": [asdict(one) for one in model.importance],
@@ -43,33 +45,47 @@ def of_model(model: DecisionModel) -> Record:
 
 def show_model(record: Record, console: Console) -> None:
     """Print that."""
-    about, classes = record["about"], record["classes"]
+    about = record["about"]
 
     def say(text: str) -> None:
         console.print(escape(text))
 
     say(f"{record['model']} ({record['estimator']}) for {about['target']!r}")
     say(f"Made {about['made']} from {about['rows']:,} rows.")
-    for i, true in enumerate(classes):
-        for j, other in enumerate(classes):
-            if i != j:
-                cost = record["costs"][i][j]
-                say(f"Deciding {other!r} where {true!r} is true costs {cost:g}.")
-    if record["threshold"] is not None and record["zone"] is not None:
+    kept = next((name for name in LIMITS if record[name] is not None), None)
+    if kept is None:
+        for line in _costs(record):
+            say(line)
+    say(rule_told(record))
+    if record["zone"] is not None and record["undecided_between"] is None:
         low, high = record["zone"]
-        say(
-            f"Decides {classes[1]!r} from probability {record['threshold']:.4g} on; gray zone "
-            f"{low:.4g} to {high:.4g}."
-        )
+        say(f"Gray zone: probabilities from {low:.4g} to {high:.4g}.")
     for text, value in record["facts"].items():
         say(f"{text}: {value}")
     if record["importance"]:
-        say("Which columns matter: how much more a decision costs where one is shuffled,")
+        more = added(kept)
+        say(f"Which columns matter: how much more {more} where one is shuffled,")
         say("on rows that were not fitted, ± one standard error")
         for one in record["importance"][:10]:
             names = " with ".join([one["column"], *one["together"]])
-            say(f"  {one['cost']:+.3g} ± {one['error']:.2g}  {names}")
+            say(f"  {spread(one['cost'], one['error'])}  {names}")
     say(f"Needs the columns: {', '.join(column['name'] for column in record['columns'])}")
+
+
+def _costs(record: Record) -> Iterator[str]:
+    """What errors cost: numbers, ranges, or columns."""
+    classes, columns, factors = (record[k] for k in ("classes", "cost_columns", "cost_factors"))
+    for i, true in enumerate(classes):
+        for j, other in enumerate(classes):
+            if i == j:
+                continue
+            cost = f"{record['costs'][i][j]:g}"
+            if columns is not None and columns[i] is not None:
+                cost = f"what {columns[i]!r} says of the row, {cost} on average"
+            elif factors is not None and factors[i][0] < factors[i][1]:
+                low, high = (record["costs"][i][j] * factor for factor in factors[i])
+                cost = f"{low:.4g} to {high:.4g}; {cost} is reckoned with"
+            yield f"Deciding {other!r} where {true!r} is true costs {cost}."
 
 
 def of_row(model: DecisionModel, path: Path, row: int, sheet: str | None = None) -> Record:

@@ -148,6 +148,8 @@ def _describe(model: Any, facts: Facts) -> None:
     if isinstance(members, dict):
         shares = zip(members, as_numpy(model.weights_).tolist(), strict=True)
         text = ", ".join(f"{name} {share:.2g}" for name, share in shares)
+        if len(members) > 1:
+            text += " (factors of their log-odds, which are added up: they need not sum to 1)"
         facts.lines.append(("Members and their weights", text))
     if facts.zone is not None:
         facts.lines.append(

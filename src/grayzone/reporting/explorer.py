@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from grayzone.reporting.markup import Content, html, joined, many, out, plot, soft, table
+from grayzone.reporting.markup import Content, html, joined, many, number, out, plot, soft, table
 
 Summary = dict[str, Any]
 
@@ -125,8 +125,8 @@ def _legend(summary: Summary) -> str:
     band = summary["binary"]["band"]
     if band is not None:
         text += (
-            f" Shaded: thresholds of the range of costs, {band[0]:.3g} to {band[1]:.3g}; the costs "
-            "of the settings are their geometric middle."
+            f" Shaded: thresholds of the range of costs, {number(band[0])} to {number(band[1])}; "
+            "the costs of the settings are their geometric middle."
         )
     return text
 

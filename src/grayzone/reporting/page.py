@@ -29,6 +29,7 @@ _LIMITS = {
     "min_recall": ("Found (recall)", "at least"),
     "min_precision": ("Right among alarms (precision)", "at least"),
 }
+_RATES = {"max_fpr": "false_positive_rate", "min_recall": "recall", "min_precision": "precision"}
 
 
 def _asset(name: str) -> str:
@@ -123,13 +124,14 @@ def _tiles(summary: Summary) -> Iterator[str]:
             out("high", number(promise["high"])),
         ),
     )
-    names = [f"always “{label}” " for label in summary["classes"]]
+    names = [f"always “{label}”" for label in summary["classes"]]
     if len(names) == 2:
-        names[0] = f"never “{summary['classes'][1]}” "
-    names.append("refer everyone ")
+        names[0] = f"never “{summary['classes'][1]}”"
+    names.append("refer everyone")
     beside: list[Any] = []
     for k, cost in rules.items():
-        beside += [", " if k else "", names[k], out(f"rule-{k}", number(cost))]
+        name, value = out(f"rule-name-{k}", names[k]), out(f"rule-{k}", number(cost))
+        beside += [", " if k else "", name, " ", value]
     yield tile(
         "Saved against the best of these", out("saved", percent(saved), "b"), joined(*beside)
     )
@@ -158,36 +160,33 @@ def _limit(summary: Summary) -> Iterator[str]:
     if limit is None:
         return
     name, side = _LIMITS[limit["kind"]]
-    reached, low, high = (number(100 * limit[key]) for key in ("reached", "low", "high"))
+    rates = summary["rates"]
+    reached = rates[_RATES[limit["kind"]]]
     yield tile(
         f"{name}: {side} {number(100 * limit['limit'])} %",
-        out("limit", f"{reached} %", "b"),
-        joined(out("kept"), f"; when it was set {reached} %, 95 % interval: {low} to {high} %"),
+        out("limit", percent(reached), "b"),
+        out("kept"),
     )
     # what is traded for it
     positive = summary["classes"][1]
     if limit["kind"] == "min_recall":
-        value, text = out("fpr", "–", "b"), f"“{positive}” decided where it is not"
-        yield tile(_LIMITS["max_fpr"][0], value, text)
+        value = out("fpr", percent(rates["false_positive_rate"]), "b")
+        yield tile(_LIMITS["max_fpr"][0], value, f"“{positive}” decided where it is not")
     else:
-        value, text = out("recall", "–", "b"), f"of all “{positive}”"
-        yield tile(_LIMITS["min_recall"][0], value, text)
+        value = out("recall", percent(rates["recall"]), "b")
+        yield tile(_LIMITS["min_recall"][0], value, f"of all “{positive}”")
 
 
 def _basis(summary: Summary) -> Iterator[str]:
     """Which rows the numbers are of, and what an interval means."""
     promise = summary["promise"]
     text = promise["how"] or _UNKNOWN
-    told = promise.get("told")
-    if told is not None:
+    limit = summary["limit"]
+    if limit is not None:
         text += (
-            f" Promised for the model that is kept: {number(told['cost'])} "
-            f"({number(told['low'])} to {number(told['high'])})."
-        )
-    if summary["limit"] is not None:
-        text += (
-            f" The limit holds on new rows with a probability of "
-            f"{number(summary['limit']['confidence'])}: {summary['limit']['how']}"
+            f" The limit holds on new rows with a probability of {number(limit['confidence'])}: "
+            f"{limit['how']} By these alone the rate is between {percent(limit['low'])} and "
+            f"{percent(limit['high'])} (95 % interval)."
         )
     text += " An interval of 95 % misses the mean of many new rows like these once in twenty times."
     yield soft(text)

@@ -49,7 +49,11 @@ class Promise:
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit that was asked for, and the rate that is reached, with its interval of .95."""
+    """A limit that was asked for, and the rate of the rows that set the threshold.
+
+    ``reached`` is that of these rows alone, with its interval of .95; ``how`` counts them. The rate
+    of all rows that a model is judged on is another number.
+    """
 
     kind: str  # "max_fpr", "min_recall", "min_precision"
     limit: float
@@ -72,8 +76,8 @@ class Compared:
         Mean of the measure on held-out rows; None where the model was left out.
     error : float or None
         Its standard error.
-    seconds : float
-        What fitting it took.
+    seconds : float or None
+        What fitting it took; None for what is part of another model, or needs no fit.
     baseline : bool
         Whether it is one of those that every model has to beat.
     chosen : bool
@@ -102,7 +106,7 @@ class Compared:
     name: str
     mean: float | None
     error: float | None
-    seconds: float
+    seconds: float | None
     baseline: bool
     chosen: bool
     left_out: str = ""
@@ -129,7 +133,8 @@ class Effect:
     """Mean probability of the positive class where a column has a value, all else as it is.
 
     ``at`` are numbers (dates as texts) or categories, ``rows`` how many rows are near each. Of more
-    than two classes, each has a record of its own, with its ``label``.
+    than two classes, each has a record of its own, with its ``label``. Of a date, so has each
+    ``part`` that models learn from: "hour of the day", "day of the week", "month", "trend".
     """
 
     column: str
@@ -138,6 +143,7 @@ class Effect:
     probability: tuple[float, ...]
     rows: tuple[int, ...]
     label: str | None = None
+    part: str | None = None
 
 
 @dataclass(frozen=True)

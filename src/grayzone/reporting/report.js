@@ -90,7 +90,8 @@
     return { cost: cost, error: Math.sqrt(Math.max(spread, 0) * (n / (n - 1))) / mass, mass: mass };
   }
 
-  // Deciding always the same way.
+  // Deciding always the same way, or, of what somebody looks at, as often as there is capacity for.
+  const room = (now) => Math.min(1, now.capacity / now.cases);
   function rules(now) {
     const mass = sum(data.counts.map((w, k) => now.weights[k] * w));
     const found = data.classes.map((_, action) => sum(data.classes.map((_, k) => {
@@ -99,7 +100,8 @@
       return now.weights[k] * wrong;
     })) / mass);
     if (mayRefer) found.push(now.refer);
-    return found;
+    const part = own ? room(now) : 1;
+    return found.map((cost, k) => (k && part < 1 ? part * cost + (1 - part) * found[0] : cost));
   }
 
   function outcome(now, low, high) {
@@ -166,8 +168,13 @@
   const write = (name, text) => {
     for (const node of all('[data-out="' + name + '"]')) if (node.textContent !== text) node.textContent = text;
   };
-  const quoted = (k) => (k === UNDECIDED ? "refer everyone"
-    : K === 2 && k === 0 ? "never “" + data.classes[1] + "”" : "always “" + data.classes[k] + "”");
+  const quoted = (k, now) => {
+    if (K === 2 && k === 0) return "never “" + data.classes[1] + "”";
+    if (own && room(now) < 1) {
+      return (k === UNDECIDED ? "refer " : "“" + data.classes[k] + "” for ") + many(now.capacity) + " at random";
+    }
+    return k === UNDECIDED ? "refer everyone" : "always “" + data.classes[k] + "”";
+  };
   const cutName = (k) => short(own.steps[k]);
   let standing = own ? own.start.slice() : [0, 0];
 
@@ -184,7 +191,7 @@
 
   function sentence(found, now) {
     const [negative, positive] = data.classes, [low, high] = standing;
-    const saved = 1 - found.cost / found.best, best = quoted(found.rules.indexOf(found.best));
+    const saved = 1 - found.cost / found.best, best = quoted(found.rules.indexOf(found.best), now);
     let rule = "";
     if (own && !data.has_row_costs) {
       rule = "Decide “" + positive + "” from a probability of " + cutName(high) + " on";
@@ -213,7 +220,10 @@
     // green beyond the error only; a limit has another aim
     const kind = high !== null && high < found.best ? "good" : saved < 0 && !data.limit ? "warn" : "";
     for (const node of all('b[data-out="saved"]')) node.className = kind;
-    found.rules.forEach((cost, k) => write("rule-" + k, short(cost)));
+    found.rules.forEach((cost, k) => {
+      write("rule-" + k, short(cost));
+      write("rule-name-" + k, quoted(k, now));
+    });
     write("total", many(found.cost * now.cases));
     write("instead", many(found.best * now.cases));
     write("cases", many(now.cases));
@@ -235,11 +245,10 @@
     if (!data.limit) return;
     const key = { max_fpr: "fpr", min_recall: "recall", min_precision: "precision" }[data.limit.kind];
     const kept = data.limit.kind === "max_fpr" ? found[key] <= data.limit.limit : found[key] >= data.limit.limit;
-    write("limit", plotRate(found[key]));
+    write("limit", percent(found[key]));
     write("kept", kept ? "kept on these rows" : "not kept on these rows");
     for (const node of all('b[data-out="limit"]')) node.className = kept ? "good" : "warn";
   }
-  const plotRate = (x) => (Number.isFinite(x) ? short(100 * x) + " %" : "–");
 
   // The cost at every step, zoomed on what is cheaper than the best rule without a model.
   function drawCost(found, now, best) {
@@ -271,7 +280,7 @@
       layers.push({ kind: "band", points: points.map(([x, c, e]) => [x, c - WIDE * (e || 0), c + WIDE * (e || 0)]) });
       layers.push({ kind: "line", points: points, dash: name === "low" ? "6 4" : "" });
     }
-    layers.push({ kind: "level", at: found.best, text: quoted(found.rules.indexOf(found.best)) });
+    layers.push({ kind: "level", at: found.best, text: quoted(found.rules.indexOf(found.best), now) });
     for (const k of new Set(standing)) layers.push({ kind: "rule", at: own.steps[k], colour: "mark" });
     const cheapestCost = mean(cells(now, ...best)).cost;
     layers.push({ kind: "dots", colour: "good", size: 5, points: [...new Set(best)].map(
@@ -359,7 +368,7 @@
       const dated = effect.kind !== "number", at = effect.at.map((x, j) => (dated ? j : x)), end = at.length - 1;
       const ends = [...new Set([0, end])].map((j) => [j, String(effect.at[j]).slice(0, 10)]);
       return {
-        x: { domain: [at[0], end ? at[end] : at[0] + 1], title: effect.column.slice(0, 40), ticks: dated ? ends : null },
+        x: { domain: [at[0], end ? at[end] : at[0] + 1], title: (effect.part || effect.column).slice(0, 40), ticks: dated ? ends : null },
         y: { domain: [0, Math.max(...effect.probability, 1e-6) * 1.1], title: "mean probability", percent: true },
         layers: [{ kind: "bars", points: at.map((x, j) => [x, effect.rows[j]]) },
           { kind: "line", points: at.map((x, j) => [x, effect.probability[j]]) }],

@@ -21,6 +21,7 @@ from grayzone.reporting.markup import (
     soft,
     table,
 )
+from grayzone.reporting.parts import COST
 
 Summary = dict[str, Any]
 
@@ -44,7 +45,8 @@ def details(summary: Summary) -> Iterator[str]:
     yield from _usage(summary)
 
 
-def _spread(value: float | None, error: float | None) -> str:
+def spread(value: float | None, error: float | None) -> str:
+    """A number with its error, in as many digits as two of the error."""
     if value is None:
         return "–"
     if error is None or not error > 0:
@@ -114,7 +116,8 @@ def gray_zone_text(zone: Summary) -> str:
         why = f"if one cost were {number(zone['factor'])} times what it is, beside the others"
     text = f"The gray zone: {percent(zone['share'])} of the rows would be decided otherwise {why}"
     if zone["low"] is not None:
-        text += f"; their probabilities are {zone['low']:.3g} to {zone['high']:.3g} (shaded)"
+        low, high = number(zone["low"]), number(zone["high"])
+        text += f"; their probabilities are within {low} and {high} (shaded)"
     return text + "."
 
 
@@ -127,22 +130,18 @@ def _importance(summary: Summary) -> Iterator[str]:
             [
                 " with ".join([part["column"], *part["together"]]),
                 strip.bar(part["cost"], part["error"]),
-                _spread(part["cost"], part["error"]),
+                spread(part["cost"], part["error"]),
             ]
             for part in found
         ]
-        what, added = "a decision costs", "added cost"
-        if summary["limit"] is not None:
-            alarms = summary["limit"]["kind"] == "min_recall"
-            wrong = "negatives are alarmed" if alarms else "positives are missed"
-            what, added = f"often {wrong} at the limit", "added share"
+        limit = None if summary["limit"] is None else summary["limit"]["kind"]
         caption = (
-            f"How much more {what} where the values of a column are shuffled, on rows that were "
-            "not fitted; ± is one standard error"
+            f"How much more {added(limit)} where the values of a column are shuffled, on rows that "
+            "were not fitted; ± is one standard error"
         )
         if of > len(found):
             caption += f"; the {len(found)} of {of:,} that matter most"
-        head = ["column", "plot", added]
+        head = ["column", "plot", "added cost" if limit is None else "added share"]
         yield from section("Which columns matter", table(caption, head, rows), as_trained())
     if summary["weights"]:
         strip = Strip([(weight, 0.0) for _, weight in summary["weights"]])
@@ -151,6 +150,14 @@ def _importance(summary: Summary) -> Iterator[str]:
         ]
         caption = "Largest first, of features as the model sees them"
         yield from section("Feature weights", table(caption, ["feature", "plot", "weight"], rows))
+
+
+def added(limit: str | None) -> str:
+    """Say what is more where a column that matters is shuffled."""
+    if limit is None:
+        return "a decision costs"
+    wrong = "negatives are alarmed" if limit == "min_recall" else "positives are missed"
+    return f"often {wrong} at the limit"
 
 
 def _effects(summary: Summary) -> Iterator[str]:
@@ -168,12 +175,12 @@ def _effects(summary: Summary) -> Iterator[str]:
     parts.append('<div class="pair">')
     for k, effect in enumerate(found[:_MOST_EFFECTS]):
         of = "" if effect["label"] is None else f" and “{effect['label']}”"
-        parts.append(f"<div><h3>{escape(effect['column'] + of)}</h3>")
+        name = effect["column"] + (f": {effect['part']}" if effect["part"] else "")
+        parts.append(f"<div><h3>{escape(name + of)}</h3>")
         if effect["kind"] == "text":
             parts.append(_effect_table(effect))
         else:
-            label = f"Mean probability against {effect['column']}"
-            parts.append(plot(f"effect-{k}", label))
+            parts.append(plot(f"effect-{k}", f"Mean probability against {name}"))
         parts.append("</div>")
     yield from section("What values do", *parts, "</div>")
 
@@ -220,7 +227,7 @@ def _segments(summary: Summary) -> Iterator[str]:
             many(part["rows"]),
             percent(part["base_rate"]),
             strip.dot(part["cost"], part["error"]),
-            _spread(part["cost"], part["error"]),
+            spread(part["cost"], part["error"]),
             percent(part["alarms"]),
             percent(part["recall"]),
             percent(part["false_positive_rate"]),
@@ -236,6 +243,8 @@ def _segments(summary: Summary) -> Iterator[str]:
 
 def _compared(summary: Summary) -> Iterator[str]:
     there = [c for c in summary["compared"] if c["mean"] is not None]
+    if len(there) == 1 and there[0]["measure"] != COST:
+        there = []  # nothing to compare it with
     left = [f"{c['name']} ({c['left_out']})" for c in summary["compared"] if c["mean"] is None]
     if not there and not left:
         return
@@ -246,23 +255,41 @@ def _compared(summary: Summary) -> Iterator[str]:
 
 
 def _models(there: Sequence[Summary]) -> str:
-    """A plot of paired differences, or of means where nothing is paired."""
+    """A plot of paired differences, or of means where nothing is paired.
+
+    Shares at a limit are differences only: the models are cut where these rows just meet it, which
+    is not where the kept one is, and a second recall beside that of its decisions would mislead.
+    """
     paired = any(c["difference"] is not None for c in there)
     of, error_of = ("difference", "difference_error") if paired else ("mean", "error")
+    measure = there[0]["measure"]
+    absolute = measure == COST
     values = [(c[of] or 0.0, c[error_of] or 0.0) for c in there]
     strip = Strip(values)
     rows: list[list[Content]] = []
     for c, (value, error) in zip(there, values, strict=True):
-        beyond = "kept" if c["chosen"] else _spread(c["difference"], c["difference_error"])
+        beyond = "kept" if c["chosen"] else spread(c["difference"], c["difference_error"])
         kind = joined(c["name"], " (baseline)" if c["baseline"] else "")
         row: list[Content] = [kind, strip.dot(value, error), *([beyond] if paired else [])]
-        rows.append([*row, _spread(c["mean"], c["error"]), f"{c['seconds']:.1f}"])
-    measure = there[0]["measure"]
-    head = ["model", "plot", *(["beyond the kept one"] if paired else []), measure, "seconds"]
+        if absolute:
+            row.append(number(c["mean"]) + (f" ± {c['error']:.2g}" if c["error"] else ""))
+        rows.append([*row, _seconds(c["seconds"])])
+    head = ["model", "plot", *(["beyond the kept one"] if paired else [])]
+    head += [*([measure] if absolute else []), "seconds"]
     caption = f"By {measure} on rows that were not fitted; ± is one standard error"
     if paired:
         caption += ", of differences on the same rows in the plot"
+    if not absolute:
+        caption += ". All are cut where these rows just meet the limit, without a margin"
+    if any(c["seconds"] is None for c in there):
+        caption += ". –: part of the ensemble, or nothing to fit"
     return table(caption, head, rows, [c["chosen"] for c in there])
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.2g}" if value < 1.0 else f"{value:.1f}"
 
 
 def _model(summary: Summary) -> Iterator[str]:

@@ -94,7 +94,7 @@ def summarise(
     verdict, promise, limit, gray_zone : records of :mod:`grayzone.reporting.parts`, optional
         Whether to use the model, what its decisions will cost, the limit that was asked for, and
         rows that could be decided either way, by default where a cost changed by a factor of 2.
-        Where the promise is about the same decisions, its interval is shown.
+        The promise is about these rows and decisions.
     importance, effects, examples, segments, findings, compared : sequences of records, optional
         Columns, values of columns, reasons for single rows, parts of the rows, what is odd about
         the data, and models.
@@ -128,7 +128,7 @@ def summarise(
         "notes": notes or [],
         "risk_coverage": _risk_coverage(proba, codes, w),
     }
-    summary["promise"] = _promise(summary, promise)
+    summary["promise"] = _promise(summary) if promise is None else asdict(promise)
     summary["binary"], one = None, None  # the one threshold of all rows
     if K == 2 and has_threshold(costs):
         judged = _Judged(proba[:, 1], codes, decided, w)
@@ -195,6 +195,7 @@ def _decisions(
         "per_rule": per_rule.tolist(),
         "undecided": float(np.average(decided < 0, weights=w)),
         "confusion": _whole(cells[:, :, 0]),
+        "rates": _rates(cells[:, :, 0]) if K == 2 else {},
         "cells": cells.tolist(),
     }
 
@@ -233,18 +234,24 @@ def _mean(paid: Array, w: Array) -> Summary:
     return {"mean_cost": mean, "mean_cost_error": error}
 
 
-def _promise(summary: Summary, promise: Promise | None) -> Summary:
-    """What decisions will cost: of these rows, with the interval that was promised for them."""
+def _rates(cells: Array) -> dict[str, float | None]:
+    """Rates of two classes by truth and decision; of no rows there is none."""
+    hits, alarms = cells[1, 1], cells[:, 1].sum()
+    of = {
+        "recall": (hits, cells[1].sum()),
+        "false_positive_rate": (cells[0, 1], cells[0].sum()),
+        "precision": (hits, alarms),
+    }
+    return {name: float(part / whole) if whole > 0 else None for name, (part, whole) in of.items()}
+
+
+def _promise(summary: Summary) -> Summary:
+    """What decisions will cost, if these rows are all that is known of it."""
     mean, error = summary["mean_cost"], summary["mean_cost_error"]
     found: Summary = {"cost": mean, "error": error, "low": None, "high": None, "how": ""}
     if error is not None:
         found |= {"low": max(mean - WIDE * error, 0.0), "high": mean + WIDE * error}
-    if promise is None:
-        return found
-    told = asdict(promise)
-    if np.isclose(promise.cost, mean, rtol=1e-9, atol=0.0):
-        return told
-    return {**found, "how": promise.how, "told": told}
+    return found
 
 
 def _risk_coverage(proba: Array, codes: Array, w: Array) -> list[dict[str, float]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest, norm
 
+from grayzone.reporting.markup import percent
 from grayzone.reporting.parts import (
     ALARMED,
     COST,
@@ -132,7 +133,7 @@ def verdict_of(task: Task, kept: Fitted, promise: Promise, limit: Limit | None) 
             True,
             f"Decisions of this model cost {promise.cost:.4g} a row on new rows like these "
             f"({promise.low:.4g} to {promise.high:.4g} with a probability of {CONFIDENCE:g}), "
-            f"{gain / constant:.0%} less than {best!r}, the best rule that needs no model "
+            f"{percent(gain / constant)} less than {best!r}, the best rule that needs no model "
             f"({constant:.4g}).",
         )
     return Verdict(False, f"Do not deploy: {_useless(best, constant, gain, error)}")
@@ -198,14 +199,14 @@ def _verdict_at_limit(task: Task, kept: Fitted, limit: Limit) -> Verdict:
         return Verdict(
             True,
             f"With a {rate} of {sign} {limit.limit:g} on new rows like these, which holds with a "
-            f"probability of {limit.confidence:g}, this model finds {recall:.1%} of {label!r} and "
-            f"raises an alarm for {alarmed:.2%} of the others.",
+            f"probability of {limit.confidence:g}, this model finds {percent(recall)} of {label!r} "
+            f"and raises an alarm for {percent(alarmed)} of the others.",
         )
     return Verdict(
         False,
-        f"Do not deploy: with a {rate} of {sign} {limit.limit:g} this model finds {recall:.1%} of "
-        f"{label!r} and raises an alarm for {alarmed:.2%} of the others, no better within the "
-        "error than alarms that are drawn at random.",
+        f"Do not deploy: with a {rate} of {sign} {limit.limit:g} this model finds "
+        f"{percent(recall)} of {label!r} and raises an alarm for {percent(alarmed)} of the others, "
+        "no better within the error than alarms that are drawn at random.",
     )
 
 
@@ -249,27 +250,41 @@ def gray_zone_of(task: Task, kept: Fitted) -> GrayZone:
     return GrayZone(low, high, _mean(near, kept), factor)
 
 
-def compared_of(task: Task, found: Comparison, chosen: str) -> list[Compared]:
-    """Means of a measure, and paired differences to the model that is kept."""
-    limit = task.stakes.limit
-    measure = COST if limit is None else _MEASURES[limit.name]
-    kept = next(o.losses for o in found.outcomes if o.name == chosen)
-    return [_compared(task, found, outcome, kept, measure, chosen) for outcome in found.outcomes]
+def compared_of(task: Task, found: Comparison, kept: Fitted, promise: Promise) -> list[Compared]:
+    """Means of a measure, and paired differences to the model that is kept.
+
+    The kept model and decisions without a model cost what was promised. Other models may be known
+    on fewer rows: their mean is the promise plus the difference on those. Under a limit, all are
+    measured at the thresholds where these rows just meet it, without the margin of the kept one.
+    """
+    return [_compared(task, found, outcome, kept, promise) for outcome in found.outcomes]
 
 
 def _compared(
-    task: Task, found: Comparison, outcome: Outcome, kept: Array, measure: str, chosen: str
+    task: Task, found: Comparison, outcome: Outcome, kept: Fitted, promise: Promise
 ) -> Compared:
-    baseline = outcome.name not in FAMILIES and outcome.name != ENSEMBLE
-    mine = outcome.name == chosen
-    told = (outcome.seconds, baseline, mine, outcome.left_out, measure)
+    name, limit = outcome.name, task.stakes.limit
+    baseline = name not in FAMILIES and name != ENSEMBLE
+    measure = COST if limit is None else _MEASURES[limit.name]
+    told = (outcome.seconds, baseline, name == kept.name, outcome.left_out, measure)
     if outcome.losses is None:
-        return Compared(outcome.name, None, None, *told)
+        return Compared(name, None, None, *told)
     mean, error = _of_counted(task, found, outcome.losses)
-    if mine:
-        return Compared(outcome.name, mean, error, *told)
-    difference = _of_counted(task, found, outcome.losses - kept)
-    return Compared(outcome.name, mean, error, *told, *difference)
+    if name == kept.name:
+        if limit is None:
+            mean, error = promise.cost, promise.error
+        return Compared(name, mean, error, *told)
+    rules = {} if limit is not None else rules_of(task, kept.rows)
+    if name in rules:
+        groups = _groups(task, kept.rows)
+        beyond = rules[name] - task.paid(kept.proba, kept.rows, kept.cut)
+        mean, error = mean_and_error(rules[name], kept.weight, groups)
+        return Compared(name, mean, error, *told, *mean_and_error(beyond, kept.weight, groups))
+    base = next(o.losses for o in found.outcomes if o.name == kept.name)
+    difference = _of_counted(task, found, outcome.losses - base)
+    if limit is None:
+        mean = promise.cost + difference[0]
+    return Compared(name, mean, error, *told, *difference)
 
 
 def _of_counted(task: Task, found: Comparison, losses: Array) -> tuple[float, float]:
@@ -278,11 +293,11 @@ def _of_counted(task: Task, found: Comparison, losses: Array) -> tuple[float, fl
     return mean_and_error(losses[counted], found.weight[counted], groups)
 
 
-def as_good(task: Task, found: Comparison) -> Compared | None:
+def as_good(compared: Sequence[Compared]) -> Compared | None:
     """Return the simplest model within one standard error of the ensemble, if there is one."""
-    compared = {c.name: c for c in compared_of(task, found, ENSEMBLE)}
+    by_name = {c.name: c for c in compared}
     for name in BY_SIMPLICITY:
-        c = compared.get(name)
+        c = by_name.get(name)
         if c is None or c.difference is None or c.difference_error is None:
             continue
         if c.difference <= c.difference_error:

@@ -126,12 +126,12 @@ class Outcome:
     """How a model did on the rows that all are compared on, or why it was left out.
 
     ``losses`` are what its decisions cost; under a limit whether positive rows are missed, or
-    negative ones alarmed, at the limit.
+    negative ones alarmed, at the limit. ``seconds`` are None where nothing was fitted for it alone.
     """
 
     name: str
     losses: Array | None
-    seconds: float = 0.0
+    seconds: float | None = None
     left_out: str = ""
 
 
@@ -250,7 +250,7 @@ def compare(task: Task, kept: Fitted, *, budget: float, until: float, tell: Tell
         return Comparison(outcomes, rows, weight)
     for name, proba in kept.members.items():
         outcomes.append(Outcome(name, _losses(task, proba[some], rows, weight)))
-    outcomes += [Outcome(name, None, 0.0, why) for name, why in kept.left_out.items()]
+    outcomes += [Outcome(name, None, left_out=why) for name, why in kept.left_out.items()]
     for name in FAMILIES:
         why_not = _why_not(task, name, len(learned), budget, until)
         if why_not:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from grayzone.decision.rules import cuts_between_actions
 from grayzone.estimators.facts import facts_of
 from grayzone.numerics.pitfalls import Pitfall
 from grayzone.reporting.page import render
@@ -83,7 +82,6 @@ class _Kept:
     task: Task
     fitted: Fitted
     found: Comparison
-    compared: list[Compared]
     notes: list[str]
     simpler: Compared | None
 
@@ -143,6 +141,7 @@ def _made(request: Request, tell: Tell, show: Show) -> Trained:
     if task.stakes.limit is not None:
         kept.notes.extend(broken(explanations.segments, task.stakes.limit))
     promise = promise_of(task, kept.fitted)
+    compared = compared_of(task, kept.found, kept.fitted, promise)
     limit = limit_of(task, kept.fitted)
     verdict = with_caution(verdict_of(task, kept.fitted, promise, limit), findings)
     if kept.simpler is not None and verdict.deploy:
@@ -160,7 +159,7 @@ def _made(request: Request, tell: Tell, show: Show) -> Trained:
         explanations.background,
         tuple(explanations.importance),
     )
-    known = {"verdict": verdict, "limit": limit, "findings": findings}
+    known = {"verdict": verdict, "limit": limit, "findings": findings, "compared": compared}
     metrics, page = _account(request, model, kept, explanations, known)
     return Trained(model.with_report(page, metrics), metrics, page)
 
@@ -297,17 +296,18 @@ def _kept(request: Request, task: Task, notes: list[str], tell: Tell) -> _Kept:
     tell(name, 1, 1)
     found = compare(task, fitted, budget=limit * _BESIDE, until=start + limit, tell=tell)
     notes = [*notes, *_told(task, found)]
-    simple = None if alone else as_good(task, found)
+    compared = compared_of(task, found, fitted, promise_of(task, fitted))
+    simple = None if alone else as_good(compared)
     if simple is not None and request.prefer == SIMPLE:
         tell(f"{simple.name}, kept", 0, 1)
         fitted = fit(task, simple.name, limit * _PREFERRED)
         tell(f"{simple.name}, kept", 1, 1)
-        name = simple.name
         notes.append(
-            f"{name} is kept: it is the simplest model within one standard error of the ensemble."
+            f"{simple.name} is kept: it is the simplest model within one standard error of the "
+            "ensemble."
         )
         simple = None
-    return _Kept(task, fitted, found, compared_of(task, found, name), notes, simple)
+    return _Kept(task, fitted, found, notes, simple)
 
 
 def _simpler(request: Request, c: Compared) -> str:
@@ -366,16 +366,14 @@ def _account(
         "effects": told.effects,
         "examples": examples_of(model, task, fitted, model.threshold),
         "segments": told.segments,
-        "compared": kept.compared,
     }
-    decided = task.decided(fitted.proba, fitted.rows, fitted.cut)
     summary = summarise(
         title=f"{request.target}: decisions by {fitted.name}",
         classes=list(stakes.classes),
         costs=stakes.costs,
         proba=fitted.proba,
         codes=task.codes[fitted.rows],
-        decided=decided,
+        decided=task.decided(fitted.proba, fitted.rows, fitted.cut),
         reject_cost=stakes.reject_cost,
         facts=facts_of(model.estimator, None),
         row_costs=task.costs_at(fitted.rows),
@@ -391,8 +389,8 @@ def _account(
     )
     same = ("classes", "costs", "reject_cost", "n_rows", "counts", "always", "confusion")
     metrics = {name: _plain(part) for name, part in parts.items()}
-    metrics |= {key: summary[key] for key in same}
-    metrics |= _numbers(model, kept, decided)
+    metrics |= {key: summary[key] for key in (*same, "undecided")} | summary["rates"]
+    metrics |= _numbers(model, kept)
     metrics["cost_known_after"] = list(request.cost_known_after)
     return metrics, render(summary)
 
@@ -404,15 +402,14 @@ def _plain(part: Any) -> Any:
     return None if part is None else asdict(part)
 
 
-def _numbers(model: DecisionModel, kept: _Kept, decided: Any) -> Record:
+def _numbers(model: DecisionModel, kept: _Kept) -> Record:
     """Numbers of the decisions, and what they were asked for."""
-    task, fitted, stakes = kept.task, kept.fitted, kept.task.stakes
+    stakes = kept.task.stakes
     assert model.promise is not None
-    numbers = {
+    return {
         "mean_cost": model.promise.cost,
         "mean_cost_error": model.promise.error,
-        "undecided": float(np.average(decided < 0, weights=fitted.weight)),
-        "undecided_between": _undecided_between(task),
+        "undecided_between": stakes.undecided_between,
         "threshold": model.threshold,
         "notes": list(kept.notes),
         "about": model.about,
@@ -420,32 +417,6 @@ def _numbers(model: DecisionModel, kept: _Kept, decided: Any) -> Record:
         "confidence": None if stakes.limit is None else CONFIDENCE,
         "cost_columns": stakes.columns,
         "cost_factors": stakes.reach,
-    }
-    if stakes.binary:
-        numbers |= _rates(task.codes[fitted.rows], decided, fitted.weight)
-    return numbers
-
-
-def _undecided_between(task: Task) -> list[float] | None:
-    """Probabilities of the positive class between which rows stay undecided."""
-    stakes = task.stakes
-    if not stakes.binary or stakes.reject_cost is None or task.known is not None:
-        return None
-    cuts = cuts_between_actions(stakes.costs, stakes.reject_cost).tolist()
-    return cuts if len(cuts) == 2 else None
-
-
-def _rates(truth: Any, decided: Any, weight: Any) -> Record:
-    """Rates of decisions; of no rows there is none."""
-    positive, alarms = truth == 1, decided == 1
-
-    def share(part: Any, of: Any) -> float | None:
-        return float(np.average(part[of], weights=weight[of])) if of.any() else None
-
-    return {
-        "recall": share(alarms, positive),
-        "false_positive_rate": share(alarms, ~positive),
-        "precision": share(positive, alarms),
     }
 
 

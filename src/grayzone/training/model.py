@@ -207,11 +207,13 @@ class DecisionModel(ClassifierMixin, BaseEstimator):
     def threshold(self) -> float | None:
         """Probability from which on the positive one of two classes is decided for.
 
-        None where rows have costs of their own, and so thresholds.
+        Where rows may stay undecided, these are just below it. None where rows have costs of their
+        own, and so thresholds.
         """
         if self.cut is not None or self.stakes.columns:
             return self.cut
-        return self.stakes.threshold
+        between = self.stakes.undecided_between
+        return self.stakes.threshold if between is None else between[1]
 
     @property
     def zone(self) -> tuple[float, float] | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from grayzone.training.telling import rule_of, rule_told
+
 _HEIGHT = 640  # pixels of the page in a notebook
 _MOST = 12  # columns that are named
 
@@ -26,9 +28,10 @@ def lines_of(model: Any) -> list[tuple[str, str]]:
         ("decides", f"{model.about['target']}: {', '.join(map(str, model.classes_.tolist()))}"),
         ("model", f"{model.about['model']}, fitted to {model.about['rows']:,} rows"),
         ("columns", shown),
+        ("rule", rule_told(rule_of(model))),
     ]
     promise = model.promise
-    if promise is not None:
+    if promise is not None and model.stakes.limit is None:  # else nobody said what errors cost
         against = ", ".join(f"{rule.name} {rule.cost:.4g}" for rule in promise.rules)
         lines.append(
             (

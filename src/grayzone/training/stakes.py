@@ -16,7 +16,7 @@ from grayzone.decision.costs import check_sizes as check_amounts
 from grayzone.decision.costs import error_costs
 from grayzone.decision.limits import Target, cut_at
 from grayzone.decision.near import FACTOR
-from grayzone.decision.rules import rejection_pays
+from grayzone.decision.rules import cuts_between_actions, rejection_pays
 from grayzone.numerics.pitfalls import Pitfall
 from grayzone.tables.errors import UserError, nearest, not_among, option, shortened
 from grayzone.tables.reading import as_text, read_table
@@ -83,6 +83,14 @@ class Stakes:
     def threshold(self) -> float | None:
         """Probability of the positive class from which on to decide for it."""
         return float(threshold_from_costs(self.costs)) if self.binary else None
+
+    @property
+    def undecided_between(self) -> tuple[float, float] | None:
+        """Probabilities of the positive class between which rows stay undecided."""
+        if not self.binary or self.reject_cost is None or self.columns is not None:
+            return None
+        cuts = cuts_between_actions(self.costs, self.reject_cost).tolist()
+        return (cuts[0], cuts[1]) if len(cuts) == 2 else None
 
     @property
     def limit(self) -> Target | None:

@@ -149,8 +149,8 @@ class Stakes:
                 mean = float(_amounts(table, name)[codes == k].mean())
                 if not mean:
                     raise UserError(
-                        f"{option('costs')}: column {shortened([name])} has no cost above 0 in the rows of "
-                        f"{shortened([self.classes[k]])}."
+                        f"{option('costs')}: column {shortened([name])} has no cost above 0 in the "
+                        f"rows of {shortened([self.classes[k]])}."
                     )
                 costs[k] = np.where(np.arange(len(costs)) == k, 0.0, mean)
                 columns[k] = None

@@ -188,5 +188,8 @@ def _basis(summary: Summary) -> Iterator[str]:
             f" The limit holds on new rows with a probability of "
             f"{number(summary['limit']['confidence'])}: {summary['limit']['how']}"
         )
-    text += " An interval of 95 % misses the mean of many new rows like these once in twenty times."
+    text += (
+        " An interval of 95 % misses the mean of many new rows like these once in twenty times. It "
+        "counts one error more than was seen: none on few rows does not mean that there are none."
+    )
     yield soft(text)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grayzone.decision.cost_interval import CostInterval, cost_interval
 from grayzone.decision.costs import has_threshold
 from grayzone.decision.near import FACTOR, near_threshold
 from grayzone.decision.zones import zone_around
@@ -34,7 +35,7 @@ Summary = dict[str, Any]
 
 BINS = 10
 POINTS = 400  # of curves, at most
-WIDE = 1.96  # standard errors to each side that hold .95
+CONFIDENCE = 0.95  # of intervals
 
 
 def summarise(
@@ -128,7 +129,8 @@ def summarise(
         "notes": notes or [],
         "risk_coverage": _risk_coverage(proba, codes, w),
     }
-    summary["promise"] = _promise(summary, promise)
+    if promise is not None:
+        summary["promise"] = _promise(summary["promise"], promise)
     summary["binary"], one = None, None  # the one threshold of all rows
     if K == 2 and has_threshold(costs):
         judged = _Judged(proba[:, 1], codes, decided, w)
@@ -186,11 +188,15 @@ def _decisions(
     counts = np.bincount(codes, w, minlength=K)
     own = matrices[np.arange(n), codes]  # what each decision costs about each row
     per_rule = np.stack([np.bincount(codes, w * own[:, k], minlength=K) for k in range(K)], 1)
+    possible = own if reject_cost is None else np.column_stack([own, np.full(n, reject_cost)])
+    mean, error = _mean(paid, w)
     return {
         "n_rows": n,
         "mass": _whole(counts.sum()),
         "counts": _whole(counts),
-        **_mean(paid, w),
+        "mean_cost": mean,
+        "mean_cost_error": error,
+        "promise": _expected(mean, cost_interval(paid, possible, codes, CONFIDENCE, weight=w)),
         "always": (per_rule.sum(axis=0) / counts.sum()).tolist(),
         "per_rule": per_rule.tolist(),
         "undecided": float(np.average(decided < 0, weights=w)),
@@ -223,26 +229,24 @@ def _whole(values: Array) -> Any:
     return (values.astype(np.int64) if whole else values).tolist()
 
 
-def _mean(paid: Array, w: Array) -> Summary:
+def _mean(paid: Array, w: Array) -> tuple[float, float | None]:
     """Weighted mean and its standard error; that of one row is not known."""
     mean, n = float(np.average(paid, weights=w)), len(paid)
-    error = None
-    if n > 1:
-        spread = np.sum((w * (paid - mean)) ** 2) * n / (n - 1)
-        error = float(np.sqrt(spread) / w.sum())
-    return {"mean_cost": mean, "mean_cost_error": error}
+    if n == 1:
+        return mean, None
+    spread = np.sum((w * (paid - mean)) ** 2) * n / (n - 1)
+    return mean, float(np.sqrt(spread) / w.sum())
 
 
-def _promise(summary: Summary, promise: Promise | None) -> Summary:
+def _expected(mean: float, interval: CostInterval) -> Summary:
+    """What decisions will cost where these rows are all that is known."""
+    return {"cost": mean, **interval._asdict(), "how": ""}
+
+
+def _promise(found: Summary, promise: Promise) -> Summary:
     """What decisions will cost: of these rows, with the interval that was promised for them."""
-    mean, error = summary["mean_cost"], summary["mean_cost_error"]
-    found: Summary = {"cost": mean, "error": error, "low": None, "high": None, "how": ""}
-    if error is not None:
-        found |= {"low": max(mean - WIDE * error, 0.0), "high": mean + WIDE * error}
-    if promise is None:
-        return found
     told = asdict(promise)
-    if np.isclose(promise.cost, mean, rtol=1e-9, atol=0.0):
+    if np.isclose(promise.cost, found["cost"], rtol=1e-9, atol=0.0):
         return told
     return {**found, "how": promise.how, "told": told}
 

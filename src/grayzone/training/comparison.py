@@ -67,6 +67,10 @@ class Task:
         """What is decided of some rows, given their probabilities."""
         return self.stakes.decide(proba, self.costs_at(rows), cut)
 
+    def possible(self, rows: Array) -> Array:
+        """What each decision about some rows would cost."""
+        return self.stakes.possible(self.codes[rows], self.costs_at(rows))
+
     def paid(self, proba: Array, rows: Array, cut: float | None = None) -> Array:
         """What these decisions cost."""
         decided = self.decided(proba, rows, cut)

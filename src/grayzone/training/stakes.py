@@ -131,13 +131,18 @@ class Stakes:
         places = np.asarray(bayes_decision(proba, known, reject_cost=self.reject_cost))
         return np.where(places == len(self.classes), -1, places).astype(np.intp)
 
-    def paid(self, codes: Array, decided: Array, costs: Array | None = None) -> Array:
-        """Cost of each decision, given the true classes."""
+    def possible(self, codes: Array, costs: Array | None = None) -> Array:
+        """Cost of all decisions about each row, staying undecided last where that is one."""
         if costs is None:
-            return self.action_costs()[codes, decided]
-        at = np.arange(len(codes))
-        refer = self.reject_cost or 0.0
-        return np.where(decided < 0, refer, costs[at, codes, np.maximum(decided, 0)])
+            return self.action_costs()[codes]
+        own = costs[np.arange(len(codes)), codes]
+        if self.reject_cost is None:
+            return own
+        return np.column_stack([own, np.full(len(codes), self.reject_cost)])
+
+    def paid(self, codes: Array, decided: Array, costs: Array | None = None) -> Array:
+        """Cost of each decision, given the true classes; undecided is -1, the last one."""
+        return self.possible(codes, costs)[np.arange(len(codes)), decided]
 
     def near(self, proba: Array, costs: Array | None = None, cut: float | None = None) -> Array:
         """Which rows' best decisions would change with the costs; a threshold implies some."""

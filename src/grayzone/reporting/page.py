@@ -53,6 +53,7 @@ def render(summary: Summary) -> str:
 {body}
 <script type="application/json" id="data">{_script_json(summary)}</script>
 <script>{_asset("plot.js")}</script>
+<script>{_asset("interval.js")}</script>
 <script>{_asset("report.js")}</script>
 </body>
 </html>

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grayzone.decision.cost_interval import CostInterval, cost_interval
+from grayzone.decision.cost_interval import (
+    CROSS_FITTED,
+    CostInterval,
+    cost_interval,
+    one_more,
+    range_of,
+)
 from grayzone.decision.costs import has_threshold
 from grayzone.decision.near import FACTOR, near_threshold
 from grayzone.decision.zones import zone_around
@@ -119,7 +125,7 @@ def summarise(
         "costs": np.asarray(costs).tolist(),
         "reject_cost": reject_cost,
         "has_row_costs": own is not None,
-        **_decisions(matrices, codes, decided, w, reject_cost),
+        **_decisions(matrices, codes, decided, w, reject_cost, CROSS_FITTED if promise else 0.0),
         **_made_of(facts),
         "verdict": None if verdict is None else asdict(verdict),
         "limit": None if limit is None else asdict(limit),
@@ -177,7 +183,12 @@ def _two_classes(
 
 
 def _decisions(
-    matrices: Array, codes: Array, decided: Array, w: Array, reject_cost: float | None
+    matrices: Array,
+    codes: Array,
+    decided: Array,
+    w: Array,
+    reject_cost: float | None,
+    forgiven: float,
 ) -> Summary:
     """What decisions come to, and what it would cost always to decide the same."""
     n, K = matrices.shape[:2]
@@ -188,7 +199,6 @@ def _decisions(
     counts = np.bincount(codes, w, minlength=K)
     own = matrices[np.arange(n), codes]  # what each decision costs about each row
     per_rule = np.stack([np.bincount(codes, w * own[:, k], minlength=K) for k in range(K)], 1)
-    possible = own if reject_cost is None else np.column_stack([own, np.full(n, reject_cost)])
     mean, error = _mean(paid, w)
     return {
         "n_rows": n,
@@ -196,7 +206,10 @@ def _decisions(
         "counts": _whole(counts),
         "mean_cost": mean,
         "mean_cost_error": error,
-        "promise": _expected(mean, cost_interval(paid, possible, codes, CONFIDENCE, weight=w)),
+        "promise": _expected(
+            mean, cost_interval(paid, own, codes, CONFIDENCE, weight=w, forgiven=forgiven)
+        ),
+        "interval": _of_intervals(own, codes, w, forgiven),
         "always": (per_rule.sum(axis=0) / counts.sum()).tolist(),
         "per_rule": per_rule.tolist(),
         "undecided": float(np.average(decided < 0, weights=w)),
@@ -241,6 +254,15 @@ def _mean(paid: Array, w: Array) -> tuple[float, float | None]:
 def _expected(mean: float, interval: CostInterval) -> Summary:
     """What decisions will cost where these rows are all that is known."""
     return {"cost": mean, **interval._asdict(), "how": ""}
+
+
+def _of_intervals(possible: Array, codes: Array, w: Array, forgiven: float) -> Summary:
+    """What intervals need beside sums of rows, wherever decisions are cut."""
+    best, _ = range_of(possible, possible)
+    worst = np.max(possible, axis=1) - best
+    most = [float(np.max(worst, where=codes == k, initial=0.0)) for k in range(possible.shape[1])]
+    more = one_more(possible - best, codes, w).tolist()
+    return {"best": best, "most": most, "one_more": more, "forgiven": forgiven}
 
 
 def _promise(found: Summary, promise: Promise) -> Summary:

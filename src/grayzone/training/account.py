@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from grayzone.decision.cost_interval import CostInterval, cost_interval
+from grayzone.decision.cost_interval import CROSS_FITTED, CostInterval, cost_interval
 from grayzone.reporting.parts import (
     ALARMED,
     COST,
@@ -29,10 +29,6 @@ from grayzone.training.stakes import CONFIDENCE
 
 Array = Any
 
-# The kept model has learned from more rows than those that decided here, and may make some errors
-# less; and errors of one of these come together. So many errors do not count at the lower end:
-# `python -m benchmarks.promise_coverage` shows that intervals hold with it, and not without.
-_FORGIVEN = 4.0
 _MEASURES = {"max_fpr": MISSED, "min_precision": MISSED, "min_recall": ALARMED}
 _RATES = {
     "max_fpr": "false positive rate",
@@ -89,7 +85,7 @@ def _interval(task: Task, kept: Fitted, paid: Array, possible: Array) -> CostInt
         CONFIDENCE,
         weight=kept.weight,
         groups=_groups(task, kept.rows),
-        forgiven=_FORGIVEN,
+        forgiven=CROSS_FITTED,
     )
 
 

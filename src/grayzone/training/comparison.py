@@ -68,7 +68,7 @@ class Task:
         return self.stakes.decide(proba, self.costs_at(rows), cut)
 
     def possible(self, rows: Array) -> Array:
-        """What each decision about some rows would cost."""
+        """What deciding for each class would cost of some rows."""
         return self.stakes.possible(self.codes[rows], self.costs_at(rows))
 
     def paid(self, proba: Array, rows: Array, cut: float | None = None) -> Array:

@@ -132,17 +132,13 @@ class Stakes:
         return np.where(places == len(self.classes), -1, places).astype(np.intp)
 
     def possible(self, codes: Array, costs: Array | None = None) -> Array:
-        """Cost of all decisions about each row, staying undecided last where that is one."""
-        if costs is None:
-            return self.action_costs()[codes]
-        own = costs[np.arange(len(codes)), codes]
-        if self.reject_cost is None:
-            return own
-        return np.column_stack([own, np.full(len(codes), self.reject_cost)])
+        """Cost of deciding for each class, given the true classes."""
+        return self.costs[codes] if costs is None else costs[np.arange(len(codes)), codes]
 
     def paid(self, codes: Array, decided: Array, costs: Array | None = None) -> Array:
-        """Cost of each decision, given the true classes; undecided is -1, the last one."""
-        return self.possible(codes, costs)[np.arange(len(codes)), decided]
+        """Cost of each decision, given the true classes."""
+        own = self.possible(codes, costs)[np.arange(len(codes)), np.maximum(decided, 0)]
+        return np.where(decided < 0, self.reject_cost or 0.0, own)
 
     def near(self, proba: Array, costs: Array | None = None, cut: float | None = None) -> Array:
         """Which rows' best decisions would change with the costs; a threshold implies some."""

@@ -859,7 +859,7 @@ def test_names_are_text_wherever_they_stand(name, plain_page):
     assert seen.count(name) >= 45
     assert page.data["classes"] == [name, name + "2"]
     assert page.data["effects"][0]["column"] == name
-    assert html.lower().count("<script") == html.lower().count("</script>") == 3
+    assert html.lower().count("<script") == html.lower().count("</script>") == 4
 
 
 def test_nothing_comes_from_the_network(page):

@@ -45,13 +45,5 @@ def test_dear_errors_that_no_row_has_shown_may_happen():
     verdict = grayzone.train(rows_apart(60), "y", costs="FN=20,FP=1", **ALONE).metrics["verdict"]
     assert not verdict["deploy"]
     assert "not shown to be better than 'always yes'" in verdict["sentence"]
-    many = grayzone.train(rows_apart(60), "y", costs="FN=2,FP=1", **ALONE).metrics["verdict"]
-    assert many["deploy"]
-
-
-def test_a_limit_takes_more_than_a_few_rows_that_are_found():
-    rng = np.random.default_rng(0)
-    noise = pd.DataFrame({"x": rng.normal(size=400), "y": rng.permutation(["yes", "no"] * 200)})
-    assert not grayzone.train(noise, "y", max_fpr=0.1, **ALONE).metrics["verdict"]["deploy"]
-    apart = rows_apart(400)
-    assert grayzone.train(apart, "y", max_fpr=0.1, **ALONE).metrics["verdict"]["deploy"]
+    cheap = grayzone.train(rows_apart(60), "y", costs="FN=2,FP=1", **ALONE).metrics["verdict"]
+    assert cheap["deploy"]

@@ -31,7 +31,6 @@ from scipy.special import betaincinv
 
 Array = Any
 
-
 # Where each row was decided on by a model that had learned from four fifths of the others, so many
 # errors do not count at the lower end: the model that is kept has learned from more rows and may
 # make some errors less, and errors of one of these models come together. `python -m

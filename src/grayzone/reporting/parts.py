@@ -30,7 +30,7 @@ class Promise:
     """What a decision of the kept model will cost on new rows like these.
 
     ``low`` and ``high`` bound ``cost`` with a probability of .95, also where few errors were seen
-    or none: see :func:`~grayzone.decision.cost_interval.cost_interval`. ``error`` is its standard
+    or none, as ``grayzone.decision.cost_interval`` says. ``error`` is its standard
     error where one error more is counted. ``how`` says in one sentence which rows it was seen on.
     """
 

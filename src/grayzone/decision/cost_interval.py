@@ -93,8 +93,8 @@ def cost_interval(
     >>> round(low, 4), round(high, 4), round(binomtest(0, 60).proportion_ci(0.95).high, 4)
     (0.0, 0.0596, 0.0596)
     """
-    best, most = range_of(paid, possible)
-    unit = most - best
+    best = float(np.min(possible))
+    unit = float(max(np.max(possible), np.max(paid))) - best
     if not unit > 0.0:
         return CostInterval(best, best, 0.0)
     share = np.ones(len(paid)) if weight is None else np.asarray(weight, dtype=np.float64)
@@ -114,11 +114,6 @@ def cost_interval(
         best + unit * _quantile(*high, 1.0 - tail),
         unit * float(np.sqrt(max(low[1], high[1]))),
     )
-
-
-def range_of(paid: Array, possible: Array) -> tuple[float, float]:
-    """Return the least and the most that a decision can cost."""
-    return float(np.min(possible)), float(max(np.max(possible), np.max(paid)))
 
 
 def one_more(possible: Array, codes: Array, weight: Array, draws: Array | None = None) -> Array:

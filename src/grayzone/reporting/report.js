@@ -92,13 +92,13 @@
 
   // One error more, of the class whose errors are dearest at the costs in force.
   function between(now, sums) {
-    const { best, most, one_more, forgiven } = data.interval, there = (_, k) => one_more[k][0] > 0;
+    const { best, unit, most, one_more, forgiven } = data.interval, there = (_, k) => one_more[k][0] > 0;
     const own = data.costs.map((costs, k) => costs.map((cost, action) =>
       (action === k ? cost : factors ? now.costs[k] * cost : now.costs[k])));
     const least = data.has_row_costs ? best : Math.min(...own.filter(there).flat());
     const worst = own.map((costs, k) => (data.has_row_costs ? now.costs[k] * most[k] : Math.max(...costs) - least));
     const wrong = one_more.map(([w, w2, c, c1, c2], k) => {
-      const f = now.costs[k], one = data.has_row_costs ? [w, w2, f * c, f * c1, f * f * c2] : constant(w, w2, worst[k]);
+      const f = now.costs[k] * unit, one = data.has_row_costs ? [w, w2, f * c, f * c1, f * f * c2] : constant(w, w2, worst[k]);
       return weighted(one, now.weights[k]);
     });
     const dearest = wrong.reduce((a, b) => (b[2] > a[2] ? b : a));

@@ -14,7 +14,6 @@ from grayzone.decision.cost_interval import (
     CostInterval,
     cost_interval,
     one_more,
-    range_of,
 )
 from grayzone.decision.costs import has_threshold
 from grayzone.decision.near import FACTOR, near_threshold
@@ -258,11 +257,12 @@ def _expected(mean: float, interval: CostInterval) -> Summary:
 
 def _of_intervals(possible: Array, codes: Array, w: Array, forgiven: float) -> Summary:
     """What intervals need beside sums of rows, wherever decisions are cut."""
-    best, _ = range_of(possible, possible)
+    best = float(np.min(possible))
     worst = np.max(possible, axis=1) - best
+    unit = float(np.max(worst)) or 1.0  # squares of costs may be out of range
     most = [float(np.max(worst, where=codes == k, initial=0.0)) for k in range(possible.shape[1])]
-    more = one_more(possible - best, codes, w).tolist()
-    return {"best": best, "most": most, "one_more": more, "forgiven": forgiven}
+    more = one_more((possible - best) / unit, codes, w).tolist()
+    return {"best": best, "unit": unit, "most": most, "one_more": more, "forgiven": forgiven}
 
 
 def _promise(found: Summary, promise: Promise) -> Summary:

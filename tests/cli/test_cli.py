@@ -188,8 +188,11 @@ def check_metrics(metrics, table, target="y"):
         assert metrics["undecided"] == pytest.approx(confusion[:, -1].sum() / n, rel=1e-12)
     mean = (confusion * all_costs).sum() / n
     assert metrics["mean_cost"] == pytest.approx(mean, rel=1e-12)
-    variance = (confusion * (all_costs - mean) ** 2).sum() / (n - 1)
-    assert metrics["mean_cost_error"] == pytest.approx(np.sqrt(variance / n), rel=1e-9)
+    # one error more than was seen, of the dearest
+    most = all_costs.max()
+    mean = (confusion * all_costs).sum() + most
+    square = ((confusion * all_costs**2).sum() + most**2) / (n + 1) - (mean / (n + 1)) ** 2
+    assert metrics["mean_cost_error"] == pytest.approx(np.sqrt(square / (n + 2)), rel=1e-9)
     always = (np.array(metrics["counts"]) @ costs) / n
     np.testing.assert_allclose(metrics["always"], always, rtol=1e-12)
     if len(costs) == 2:

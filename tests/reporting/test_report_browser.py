@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from grayzone import BayesDecisionClassifier
 from grayzone.decision import bayes_decision
+from grayzone.decision.cost_interval import cost_interval
 
 pytest.importorskip("playwright")
 
@@ -137,12 +138,16 @@ class Problem:
         now = np.average(self.codes, weights=w)
         return w * np.where(self.codes == 1, share / now, (1 - share) / (1 - now))
 
-    def paid(self, decided, miss=None, alarm=None, refer=None):
-        """Costs of rows; those of errors are replaced, or multiplied where rows have their own."""
+    def at_costs(self, miss=None, alarm=None):
         costs = self.costs.copy()
         for k, value in ((1, miss), (0, alarm)):
             if value is not None:
                 costs[:, k, 1 - k] = value * (self.costs[:, k, 1 - k] if self.rows else 1.0)
+        return costs
+
+    def paid(self, decided, miss=None, alarm=None, refer=None):
+        """Costs of rows; those of errors are replaced, or multiplied where rows have their own."""
+        costs = self.at_costs(miss, alarm)
         refer = self.reject if refer is None else refer
         full = np.concatenate([costs, np.full((len(self.p), 2, 1), refer or 0.0)], axis=2)
         return full[np.arange(len(self.p)), self.codes, decided]
@@ -156,7 +161,8 @@ class Problem:
         n, cases = len(self.p), float(self.weight.sum()) if cases is None else cases
         paid = self.paid(decided, **costs)
         cost = np.average(paid, weights=w)
-        error = np.sqrt(np.sum((w * (paid - cost)) ** 2) * n / (n - 1)) / w.sum()
+        possible = self.at_costs(costs.get("miss"), costs.get("alarm"))[np.arange(n), self.codes]
+        low, high, _ = cost_interval(paid, possible, self.codes, 0.95, weight=w)
         rules = [np.average(self.paid(np.full(n, k), **costs), weights=w) for k in (0, 1)]
         refer = self.reject if refer is None else refer
         # what is looked at is drawn, as far as there is capacity
@@ -170,8 +176,8 @@ class Problem:
             precision = np.sum(w[alarm & positive]) / np.sum(w[alarm])
         found = {
             "cost": short(cost),
-            "low": short(max(cost - 1.96 * error, 0.0)),
-            "high": short(cost + 1.96 * error),
+            "low": short(low),
+            "high": short(high),
             "saved": percent(saved),
             "rule-0": short(rules[0]),
             "rule-1": short(rules[1]),
@@ -745,7 +751,7 @@ def test_hostile_names_are_text_and_fit(opened, scheme, width):
         html = problem.page(names=tuple(names), limit=limit, verdict=verdict)
         with opened(html, scheme=scheme, width=width) as page:
             assert page.evaluate("document.querySelectorAll('img').length") == 0
-            assert page.evaluate("document.scripts.length") == 3
+            assert page.evaluate("document.scripts.length") == 4
             assert page.title() == names[1]
             assert page.text_content("h1") == names[1]
             heads = page.eval_on_selector_all("tbody th", "all => all.map(e => e.textContent)")

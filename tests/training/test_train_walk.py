@@ -352,7 +352,7 @@ def test_costs_of_rows_come_from_a_column_that_is_learned_from_too():
     assert model.stakes.columns == (None, "amount")
     (note,) = (note for note in model.metrics["notes"] if "'amount'" in note)
     assert note == (
-        "Models decide by the costs in 'amount', and learn from them, too (cost_known_after= if "
+        "Models decide by the costs in 'amount', and learn from them, too (cost_known_after=… if "
         "they are known only after the decision)."
     )
     assert "learn from them, too" in model.report_html
@@ -391,9 +391,12 @@ def test_costs_known_only_after_the_decision_are_paid_and_not_needed():
         for note in model.metrics["notes"]
     )
     for options, match in (
-        ({"costs": "FN=amount", "cost_known_after": ["a"]}, "'a' is not a column of costs=, which"),
-        ({"cost_known_after": ["amount"]}, "'amount' is not a column of costs=, which names no"),
-        ({**asked, "keep": ["amount"]}, "keep= and cost_known_after=: 'amount' cannot be both"),
+        (
+            {"costs": "FN=amount", "cost_known_after": ["a"]},
+            "'a' is not a column of costs=…, which",
+        ),
+        ({"cost_known_after": ["amount"]}, "'amount' is not a column of costs=…, which names no"),
+        ({**asked, "keep": ["amount"]}, "keep=… and cost_known_after=…: 'amount' cannot be both"),
     ):
         with pytest.raises(UserError, match=match):
             grayzone.train(table, "y", **options, **FAST)

@@ -54,6 +54,7 @@ def render(summary: Summary) -> str:
 {body}
 <script type="application/json" id="data">{_script_json(summary)}</script>
 <script>{_asset("plot.js")}</script>
+<script>{_asset("interval.js")}</script>
 <script>{_asset("report.js")}</script>
 </body>
 </html>
@@ -188,5 +189,8 @@ def _basis(summary: Summary) -> Iterator[str]:
             f"{limit['how']} By these alone the rate is between {percent(limit['low'])} and "
             f"{percent(limit['high'])} (95 % interval)."
         )
-    text += " An interval of 95 % misses the mean of many new rows like these once in twenty times."
+    text += (
+        " An interval of 95 % misses the mean of many new rows like these once in twenty times. It "
+        "counts one error more than was seen: none on few rows does not mean that there are none."
+    )
     yield soft(text)

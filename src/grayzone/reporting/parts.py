@@ -34,8 +34,9 @@ class Rule:
 class Promise:
     """What a decision of the kept model will cost on new rows like these.
 
-    ``error`` is the standard error of ``cost``, ``low`` and ``high`` bound it with a probability
-    of .95. ``how`` says in one sentence which rows it was seen on.
+    ``low`` and ``high`` bound ``cost`` with a probability of .95, also where few errors were seen
+    or none, as ``grayzone.decision.cost_interval`` says. ``error`` is its standard
+    error where one error more is counted. ``how`` says in one sentence which rows it was seen on.
     """
 
     cost: float

@@ -81,13 +81,29 @@
     });
   }
 
-  // Cost of a decision: the mean, and its standard error.
+  // Cost of a decision: the mean, its standard error, and the sums that its interval is made of.
   function mean(table) {
     const total = [0, 0, 0, 0, 0], n = data.n_rows;
     for (const row of table) for (const one of row) for (let j = 0; j < 5; j++) total[j] += one[j];
     const [mass, squares, paid, paid1, paid2] = total, cost = paid / mass;
     const spread = paid2 - 2 * cost * paid1 + cost * cost * squares;
-    return { cost: cost, error: Math.sqrt(Math.max(spread, 0) * (n / (n - 1))) / mass, mass: mass };
+    return { cost: cost, error: Math.sqrt(Math.max(spread, 0) * (n / (n - 1))) / mass, mass: mass, sums: total };
+  }
+
+  // One error more, of the class whose errors are dearest at the costs in force.
+  function between(now, sums) {
+    const { best, unit, most, one_more, forgiven } = data.interval, there = (_, k) => one_more[k][0] > 0;
+    const own = data.costs.map((costs, k) => costs.map((cost, action) =>
+      (action === k ? cost : factors ? now.costs[k] * cost : now.costs[k])));
+    const least = data.has_row_costs ? best : Math.min(...own.filter(there).flat());
+    const worst = own.map((costs, k) => (data.has_row_costs ? now.costs[k] * most[k] : Math.max(...costs) - least));
+    const wrong = one_more.map(([w, w2, c, c1, c2], k) => {
+      const f = now.costs[k] * unit, one = data.has_row_costs ? [w, w2, f * c, f * c1, f * f * c2] : constant(w, w2, worst[k]);
+      return weighted(one, now.weights[k]);
+    });
+    const dearest = wrong.reduce((a, b) => (b[2] > a[2] ? b : a));
+    const refers = now.refer - least, dear = Math.max(mayRefer ? refers : 0, ...worst.filter(there));
+    return costInterval(sums, dearest, data.n_rows, least, least + dear, forgiven);
   }
 
   // Deciding always the same way, or, of what somebody looks at, as often as there is capacity for.
@@ -209,16 +225,14 @@
   }
 
   function tell(found, now, moved) {
-    const promised = moved ? null : data.promise;
-    const low = promised ? promised.low : Math.max(found.cost - WIDE * found.error, 0);
-    const high = promised ? promised.high : found.cost + WIDE * found.error;
+    const [low, high] = moved ? between(now, found.sums) : [data.promise.low, data.promise.high];
     const saved = 1 - found.cost / found.best;
     write("cost", short(found.cost));
-    write("low", low === null ? "–" : short(low));
-    write("high", high === null ? "–" : short(high));
+    write("low", short(low));
+    write("high", short(high));
     write("saved", percent(saved));
     // green beyond the error only; a limit has another aim
-    const kind = high !== null && high < found.best ? "good" : saved < 0 && !data.limit ? "warn" : "";
+    const kind = high < found.best ? "good" : saved < 0 && !data.limit ? "warn" : "";
     for (const node of all('b[data-out="saved"]')) node.className = kind;
     found.rules.forEach((cost, k) => {
       write("rule-" + k, short(cost));
@@ -256,8 +270,8 @@
     const logit = own.steps[0] > 0, curves = [];
     const along = (name, cuts) => curves.push({
       name: name, points: own.steps.map((at, k) => {
-        const { cost, error } = mean(cells(now, ...cuts(k + 1)));
-        return [at, cost, error];
+        const { cost, sums } = mean(cells(now, ...cuts(k + 1)));
+        return [at, cost, ...between(now, sums)];
       }),
     });
     if (mayRefer) {
@@ -266,7 +280,7 @@
     } else along("high", (k) => [k, k]);
     const flat = curves.flatMap((curve) => curve.points), costs = flat.map((p) => p[1]);
     const least = Math.min(...costs), least_high = Math.max(found.best, found.cost, least + 1e-12);
-    const wide = WIDE * (found.error || 0);
+    const wide = found.cost - between(now, found.sums)[0];
     const top = Math.max(found.cost + 1.3 * wide,
       Math.min(Math.max(...costs, found.best), least_high + 0.25 * (least_high - least)));
     const near = flat.filter((p) => p[1] <= top).map((p) => p[0]);
@@ -277,7 +291,7 @@
     const layers = [];
     if (data.binary.band) layers.push({ kind: "zone", from: data.binary.band[0], to: data.binary.band[1] });
     for (const { name, points } of curves) {
-      layers.push({ kind: "band", points: points.map(([x, c, e]) => [x, c - WIDE * (e || 0), c + WIDE * (e || 0)]) });
+      layers.push({ kind: "band", points: points.map(([x, , from, to]) => [x, from, to]) });
       layers.push({ kind: "line", points: points, dash: name === "low" ? "6 4" : "" });
     }
     layers.push({ kind: "level", at: found.best, text: quoted(found.rules.indexOf(found.best), now) });

@@ -9,6 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grayzone.decision.cost_interval import (
+    CROSS_FITTED,
+    CostInterval,
+    cost_interval,
+    one_more,
+)
 from grayzone.decision.costs import has_threshold
 from grayzone.decision.near import FACTOR, near_threshold
 from grayzone.decision.zones import zone_around
@@ -34,7 +40,7 @@ Summary = dict[str, Any]
 
 BINS = 10
 POINTS = 400  # of curves, at most
-WIDE = 1.96  # standard errors to each side that hold .95
+CONFIDENCE = 0.95  # of intervals
 
 
 def summarise(
@@ -118,7 +124,7 @@ def summarise(
         "costs": np.asarray(costs).tolist(),
         "reject_cost": reject_cost,
         "has_row_costs": own is not None,
-        **_decisions(matrices, codes, decided, w, reject_cost),
+        **_decisions(matrices, codes, decided, w, reject_cost, CROSS_FITTED if promise else 0.0),
         **_made_of(facts),
         "verdict": None if verdict is None else asdict(verdict),
         "limit": None if limit is None else asdict(limit),
@@ -128,7 +134,8 @@ def summarise(
         "notes": notes or [],
         "risk_coverage": _risk_coverage(proba, codes, w),
     }
-    summary["promise"] = _promise(summary) if promise is None else asdict(promise)
+    if promise is not None:
+        summary["promise"] = asdict(promise)
     summary["binary"], one = None, None  # the one threshold of all rows
     if K == 2 and has_threshold(costs):
         judged = _Judged(proba[:, 1], codes, decided, w)
@@ -175,7 +182,12 @@ def _two_classes(
 
 
 def _decisions(
-    matrices: Array, codes: Array, decided: Array, w: Array, reject_cost: float | None
+    matrices: Array,
+    codes: Array,
+    decided: Array,
+    w: Array,
+    reject_cost: float | None,
+    forgiven: float,
 ) -> Summary:
     """What decisions come to, and what it would cost always to decide the same."""
     n, K = matrices.shape[:2]
@@ -186,11 +198,17 @@ def _decisions(
     counts = np.bincount(codes, w, minlength=K)
     own = matrices[np.arange(n), codes]  # what each decision costs about each row
     per_rule = np.stack([np.bincount(codes, w * own[:, k], minlength=K) for k in range(K)], 1)
+    mean, error = _mean(paid, w)
     return {
         "n_rows": n,
         "mass": _whole(counts.sum()),
         "counts": _whole(counts),
-        **_mean(paid, w),
+        "mean_cost": mean,
+        "mean_cost_error": error,
+        "promise": _expected(
+            mean, cost_interval(paid, own, codes, CONFIDENCE, weight=w, forgiven=forgiven)
+        ),
+        "interval": _of_intervals(own, codes, w, forgiven),
         "always": (per_rule.sum(axis=0) / counts.sum()).tolist(),
         "per_rule": per_rule.tolist(),
         "undecided": float(np.average(decided < 0, weights=w)),
@@ -224,14 +242,13 @@ def _whole(values: Array) -> Any:
     return (values.astype(np.int64) if whole else values).tolist()
 
 
-def _mean(paid: Array, w: Array) -> Summary:
+def _mean(paid: Array, w: Array) -> tuple[float, float | None]:
     """Weighted mean and its standard error; that of one row is not known."""
     mean, n = float(np.average(paid, weights=w)), len(paid)
-    error = None
-    if n > 1:
-        spread = np.sum((w * (paid - mean)) ** 2) * n / (n - 1)
-        error = float(np.sqrt(spread) / w.sum())
-    return {"mean_cost": mean, "mean_cost_error": error}
+    if n == 1:
+        return mean, None
+    spread = np.sum((w * (paid - mean)) ** 2) * n / (n - 1)
+    return mean, float(np.sqrt(spread) / w.sum())
 
 
 def _rates(cells: Array) -> dict[str, float | None]:
@@ -245,13 +262,19 @@ def _rates(cells: Array) -> dict[str, float | None]:
     return {name: float(part / whole) if whole > 0 else None for name, (part, whole) in of.items()}
 
 
-def _promise(summary: Summary) -> Summary:
-    """What decisions will cost, if these rows are all that is known of it."""
-    mean, error = summary["mean_cost"], summary["mean_cost_error"]
-    found: Summary = {"cost": mean, "error": error, "low": None, "high": None, "how": ""}
-    if error is not None:
-        found |= {"low": max(mean - WIDE * error, 0.0), "high": mean + WIDE * error}
-    return found
+def _expected(mean: float, interval: CostInterval) -> Summary:
+    """What decisions will cost where these rows are all that is known."""
+    return {"cost": mean, **interval._asdict(), "how": ""}
+
+
+def _of_intervals(possible: Array, codes: Array, w: Array, forgiven: float) -> Summary:
+    """What intervals need beside sums of rows, wherever decisions are cut."""
+    best = float(np.min(possible))
+    worst = np.max(possible, axis=1) - best
+    unit = float(np.max(worst)) or 1.0  # squares of costs may be out of range
+    most = [float(np.max(worst, where=codes == k, initial=0.0)) for k in range(possible.shape[1])]
+    more = one_more((possible - best) / unit, codes, w).tolist()
+    return {"best": best, "unit": unit, "most": most, "one_more": more, "forgiven": forgiven}
 
 
 def _risk_coverage(proba: Array, codes: Array, w: Array) -> list[dict[str, float]]:

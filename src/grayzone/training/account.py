@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest
 
+from grayzone.decision.cost_interval import CROSS_FITTED, CostInterval, cost_interval
 from grayzone.reporting.markup import percent
 from grayzone.reporting.parts import (
     ALARMED,
@@ -28,9 +29,6 @@ from grayzone.training.stakes import CONFIDENCE
 
 Array = Any
 
-# A model is worth using if it is better than the best rule by so many standard errors of the
-# difference: one that is no better passes in one of forty tables.
-WORTH = 2.0
 _MEASURES = {"max_fpr": MISSED, "min_precision": MISSED, "min_recall": ALARMED}
 _RATES = {
     "max_fpr": "false positive rate",
@@ -64,18 +62,30 @@ def mean_and_error(
 
 def promise_of(task: Task, kept: Fitted) -> Promise:
     """Cost of a decision on new rows, and of rules that need no model."""
-    paid = task.paid(kept.proba, kept.rows, kept.cut)
-    mean, error = mean_and_error(paid, kept.weight, _groups(task, kept.rows))
-    reach = float(norm.ppf(0.5 + CONFIDENCE / 2.0)) * error
+    paid, possible = task.paid(kept.proba, kept.rows, kept.cut), task.possible(kept.rows)
+    low, high, error = _interval(task, kept, paid, possible)
     rules = rules_of(task, kept.rows)
     return Promise(
-        cost=mean,
+        cost=_mean(paid, kept),
         error=error,
-        low=max(0.0, mean - reach),
-        high=mean + reach,
+        low=low,
+        high=high,
         rows=len(kept.rows),
         rules=tuple(Rule(name, _mean(costs, kept)) for name, costs in rules.items()),
         how=_how(task, kept),
+    )
+
+
+def _interval(task: Task, kept: Fitted, paid: Array, possible: Array) -> CostInterval:
+    """Bound the mean of what decisions of the kept model cost."""
+    return cost_interval(
+        paid,
+        possible,
+        task.codes[kept.rows],
+        CONFIDENCE,
+        weight=kept.weight,
+        groups=_groups(task, kept.rows),
+        forgiven=CROSS_FITTED,
     )
 
 
@@ -123,12 +133,14 @@ def verdict_of(task: Task, kept: Fitted, promise: Promise, limit: Limit | None) 
     """Say in one sentence whether the model is worth using."""
     if limit is not None:
         return _verdict_at_limit(task, kept, limit)
-    paid = task.paid(kept.proba, kept.rows, kept.cut)
-    rules = rules_of(task, kept.rows)
+    rows = kept.rows
+    paid, rules = task.paid(kept.proba, rows, kept.cut), rules_of(task, rows)
     best = min(rules, key=lambda name: _mean(rules[name], kept))
-    gain, error = mean_and_error(rules[best] - paid, kept.weight, _groups(task, kept.rows))
-    constant = _mean(rules[best], kept)
-    if gain > WORTH * error:
+    constant, rule = _mean(rules[best], kept), rules[best]
+    gain = constant - promise.cost
+    # one that costs as much as the rule passes in one of forty tables
+    more = _interval(task, kept, paid - rule, task.possible(rows) - rule[:, None])
+    if more.high < 0.0:
         return Verdict(
             True,
             f"Decisions of this model cost {promise.cost:.4g} a row on new rows like these "
@@ -136,7 +148,10 @@ def verdict_of(task: Task, kept: Fitted, promise: Promise, limit: Limit | None) 
             f"{percent(gain / constant)} less than {best!r}, the best rule that needs no model "
             f"({constant:.4g}).",
         )
-    return Verdict(False, f"Do not deploy: {_useless(best, constant, gain, error)}")
+    why = f"{best!r}, which needs no model and costs {constant:.4g} a row"
+    if np.array_equal(paid, rule):
+        return Verdict(False, f"Do not deploy: for every row this model decides as {why}.")
+    return Verdict(False, f"Do not deploy: {_useless(why, -gain, more)}")
 
 
 def with_caution(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
@@ -171,31 +186,29 @@ def with_caution(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     )
 
 
-def _useless(rule: str, constant: float, gain: float, error: float) -> str:
-    """Say that a rule is as good as the model."""
-    costs = f"{rule!r}, which needs no model and costs {constant:.4g} a row"
-    if gain == 0.0 and error == 0.0:
-        return f"for every row this model decides as {costs}."
-    if gain < -WORTH * error:
-        return f"this model costs {-gain:.2g} more (± {error:.2g}, a standard error) than {costs}."
-    more = f"{abs(gain):.2g} {'less' if gain > 0.0 else 'more'}"
-    return (
-        f"this model is no better than {costs}: it costs {more}, which is within the error of "
-        f"that (± {error:.2g}, a standard error)."
-    )
+def _useless(rule: str, extra: float, between: CostInterval) -> str:
+    """Say that a rule is as good as the model, which costs so much more."""
+    ends = f"{between.low:.2g} to {between.high:.2g} with a probability of {CONFIDENCE:g}"
+    if between.low > 0.0:
+        return f"this model costs {extra:.2g} more ({ends}) than {rule}."
+    more = f"{abs(extra):.2g} {'more' if extra > 0.0 else 'less'}"
+    return f"this model is not shown to be better than {rule}: it costs {more} (from {ends})."
 
 
 def _verdict_at_limit(task: Task, kept: Fitted, limit: Limit) -> Verdict:
     """Whether positives are found more often than by alarms drawn at random."""
     positive = task.codes[kept.rows] == 1
-    alarms = (task.decided(kept.proba, kept.rows, kept.cut) == 1).astype(float)
-    (recall, recall_error), (alarmed, alarmed_error) = (
-        mean_and_error(alarms[of], kept.weight[of], _some(_groups(task, kept.rows), of))
-        for of in (positive, ~positive)
+    alarms = task.decided(kept.proba, kept.rows, kept.cut) == 1
+    recall, alarmed = (
+        float(np.average(alarms[of], weights=kept.weight[of])) for of in (positive, ~positive)
     )
+    # at these costs alarms that are drawn at random cost 1, however many they are
+    prior = np.average(positive, weights=kept.weight)
+    miss, alarm = positive / prior, ~positive / (1.0 - prior)
+    paid, possible = np.where(alarms, alarm, miss), np.column_stack([miss, alarm])
     label, rate = task.stakes.positive, _RATES[limit.kind]
     sign = "at most" if limit.kind == "max_fpr" else "at least"
-    if recall - alarmed > WORTH * float(np.hypot(recall_error, alarmed_error)):
+    if _interval(task, kept, paid, possible).high < 1.0:
         return Verdict(
             True,
             f"With a {rate} of {sign} {limit.limit:g} on new rows like these, which holds with a "

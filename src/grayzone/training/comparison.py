@@ -76,6 +76,10 @@ class Task:
         """What is decided of some rows, given their probabilities."""
         return self.stakes.decide(proba, self.known_at(rows), cut)
 
+    def possible(self, rows: Array) -> Array:
+        """What deciding for each class would cost of some rows."""
+        return self.stakes.possible(self.codes[rows], self.costs_at(rows))
+
     def paid(self, proba: Array, rows: Array, cut: float | None = None) -> Array:
         """What these decisions cost."""
         decided = self.decided(proba, rows, cut)

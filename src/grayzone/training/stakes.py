@@ -167,13 +167,14 @@ class Stakes:
         places = np.asarray(bayes_decision(proba, known, reject_cost=self.reject_cost))
         return np.where(places == len(self.classes), -1, places).astype(np.intp)
 
+    def possible(self, codes: Array, costs: Array | None = None) -> Array:
+        """Cost of deciding for each class, given the true classes."""
+        return self.costs[codes] if costs is None else costs[np.arange(len(codes)), codes]
+
     def paid(self, codes: Array, decided: Array, costs: Array | None = None) -> Array:
         """Cost of each decision, given the true classes."""
-        if costs is None:
-            return self.action_costs()[codes, decided]
-        at = np.arange(len(codes))
-        refer = self.reject_cost or 0.0
-        return np.where(decided < 0, refer, costs[at, codes, np.maximum(decided, 0)])
+        own = self.possible(codes, costs)[np.arange(len(codes)), np.maximum(decided, 0)]
+        return np.where(decided < 0, self.reject_cost or 0.0, own)
 
     def near(self, proba: Array, costs: Array | None = None, cut: float | None = None) -> Array:
         """Which rows' best decisions would change with the costs; a threshold implies some."""

@@ -522,7 +522,8 @@ def test_files_that_are_no_data_set(tiny, tmp_path, case):
 
 def test_blank_lines_of_a_table_do_not_count(tiny, tmp_path):
     (tmp_path / "tiny.csv").write_text(csv_text(X, Y) + "\r\n\n")
-    load_dataset("tiny", folder=tmp_path)
+    loaded = load_dataset("tiny", folder=tmp_path)
+    np.testing.assert_array_equal(loaded.data, X)
 
 
 def test_pickles_are_not_opened(tiny, tmp_path):

@@ -15,13 +15,10 @@ import numpy as np
 import pytest
 
 from benchmarks import report, results, suite
-from benchmarks.__main__ import main, parse_arguments
-from benchmarks.compare import compare, read_measures
+from benchmarks.__main__ import main
+from benchmarks.compare import compare
 from benchmarks.suite import Entry
 from grayzone.datasets import list_datasets
-from grayzone.datasets._catalogue import CATALOGUE
-from grayzone.datasets._catalogue import Entry as DataEntry
-from grayzone.datasets._contents import Contents
 
 ROOT = Path(__file__).resolve().parents[2]
 # Children of the suite notice nothing of what tests change in this process: they are told by
@@ -91,14 +88,9 @@ elif options.behave == "fail":
     print("\\n".join(f"line {k}" for k in range(40)))
     write(cells="of a failure")
     sys.exit(3)
-elif options.behave == "mumble":
-    sys.stdout.buffer.write(b"not text: \\xff\\xfe\\n")
-    sys.exit(4)
 elif options.behave == "say nothing":
     note("end")
     sys.exit(0)
-elif options.behave == "die":
-    os.kill(os.getpid(), signal.SIGKILL)
 elif options.behave == "wait" and not (calls.parent / "go").exists():
     try:
         until(lambda: False)
@@ -108,10 +100,6 @@ elif options.behave == "wait" and not (calls.parent / "go").exists():
         write(cells="up to the interruption")
         note("end")
         sys.exit(130)
-elif options.behave == "never stop":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    note("deaf")
-    until(lambda: False)
 write(cells="all")
 note("end")
 """
@@ -238,24 +226,6 @@ def test_again_runs_what_is_complete_from_the_beginning(bench):
     assert json.loads((bench.folder / "two.json.old").read_text())["cells"] == "all"
 
 
-def test_changed_arguments_run_again(bench):
-    bench.run()
-    bench.ran()
-    bench.offer(entry("one"), entry("two", full=("--value", "3")), entry("race", "peers"))
-    assert bench.run() == 0
-    assert [e["found"] for e in bench.events("start")] == [False]
-    assert bench.ran() == ["two"]
-    assert bench.record("two")["report"]["measures"]["value"]["value"] == 3.0
-
-
-def test_results_that_were_deleted_are_made_anew(bench):
-    bench.run()
-    bench.ran()
-    (bench.folder / "one.json").unlink()
-    assert bench.run() == 0
-    assert bench.ran() == ["one"]
-
-
 def test_one_that_fails_does_not_stop_the_others(bench, capsys):
     bench.offer(entry("bad", full=("fail",)), entry("good"), entry("race", "peers"))
     assert bench.run() == 1
@@ -270,89 +240,6 @@ def test_one_that_fails_does_not_stop_the_others(bench, capsys):
     # what failed is tried again, and goes on from what it has
     assert bench.run() == 1
     assert [(e["name"], e["found"]) for e in bench.events("start")] == [("bad", "of a failure")]
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "reason"),
-    [("mumble", "exit 4"), ("die", "exit -9"), ("say nothing", "no results written")],
-)
-def test_ways_to_fail(bench, capsys, behaviour, reason):
-    bench.offer(entry("bad", full=(behaviour,)), entry("good"))
-    assert bench.run() == 1
-    assert bench.status() == {"bad": "failed", "good": "complete"}
-    assert bench.journal()["entries"]["bad"]["reason"] == reason
-    assert f"FAILED, {reason}" in capsys.readouterr().out
-
-
-def test_old_results_are_not_taken_for_those_of_a_run_that_wrote_none(bench):
-    bench.offer(entry("one", full=("fail",)))
-    bench.run()
-    assert (bench.folder / "one.json").is_file()
-    bench.offer(entry("one", full=("say nothing",)))
-    assert bench.run() == 1
-    assert bench.status() == {"one": "failed"}
-
-
-def test_a_module_that_does_not_exist_fails_like_any_other(bench, capsys):
-    bench.offer(Entry("bad", "papers", "no_such_module", "Bad"), entry("good"))
-    assert bench.run() == 1
-    assert "No module named no_such_module" in capsys.readouterr().out
-    assert bench.status() == {"bad": "failed", "good": "complete"}
-
-
-def offer_data(monkeypatch, name="few_rows"):
-    """Add a set of two rows to those that can be loaded."""
-    contents = Contents(np.array([[1.0], [2.0]]), np.array([0, 1]), ["x0"])
-    found = DataEntry(name, 1, {"0": 1, "1": 1}, "Rows.", "none", contents.fingerprint())
-    monkeypatch.setitem(CATALOGUE, name, found)
-    return contents
-
-
-def test_what_lacks_data_is_left_out_with_a_reason(bench, tmp_path, monkeypatch, capsys):
-    contents = offer_data(monkeypatch)
-    bench.offer(entry("lacks", data=("few_rows",)), entry("one"), entry("race", "peers"))
-    assert bench.run() == 0
-    assert bench.ran() == ["one", "race"]
-    assert bench.status() == {"lacks": "left out", "one": "complete", "race": "complete"}
-    said = capsys.readouterr().out
-    assert re.search(r"lacks is left out: Data set 'few_rows' is in none of these folders", said)
-    assert str(tmp_path / "data") in said
-    assert bench.journal()["entries"]["lacks"]["reason"] in said
-    # a damaged file is no better than none
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "few_rows.npz").write_bytes(b"PK\x03\x04 and no more")
-    assert bench.run() == 0
-    assert bench.ran() == []
-    assert "cannot be read as a data set" in bench.journal()["entries"]["lacks"]["reason"]
-    # with its data, it runs
-    np.savez(tmp_path / "data" / "few_rows.npz", X=contents.data, y=contents.target)
-    assert bench.run() == 0
-    assert bench.ran() == ["lacks"]
-    assert bench.status()["lacks"] == "complete"
-
-
-def test_what_needs_a_gpu_is_left_out_where_there_is_none(bench, monkeypatch):
-    torch = pytest.importorskip("torch")
-    bench.offer(entry("one"), entry("fast", "peers", gpu=True))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert bench.run() == 0
-    assert bench.status() == {"one": "complete", "fast": "left out"}
-    assert "no CUDA device" in bench.journal()["entries"]["fast"]["reason"]
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert bench.run() == 0
-    assert bench.status()["fast"] == "complete"
-    monkeypatch.setitem(sys.modules, "torch", None)
-    assert suite.missing(entry("fast", gpu=True), {}) == "PyTorch is not installed"
-
-
-def test_data_that_need_an_absent_library_are_no_reason_to_stop(bench, monkeypatch):
-    def load(*args, **kwargs):
-        raise ImportError("This data set needs pandas.")
-
-    monkeypatch.setattr(suite, "load_dataset", load)
-    bench.offer(entry("lacks", data=("sonar",)), entry("one"))
-    assert bench.run() == 0
-    assert bench.status() == {"lacks": "left out", "one": "complete"}
 
 
 def test_quick_and_full_runs_do_not_mix(bench):
@@ -371,19 +258,6 @@ def test_quick_and_full_runs_do_not_mix(bench):
     assert collected["entries"]["two"]["report"]["verdicts"] == []
     assert bench.run("one") == 0
     assert bench.record("one")["report"]["measures"]["value"]["value"] == 2.0
-
-
-def test_quick_and_full_runs_have_folders_of_their_own(bench, monkeypatch):
-    seen = []
-
-    def run(names, *, quick, again, jobs, folder):
-        seen.append((folder, quick))
-        return 130
-
-    monkeypatch.setattr(suite, "run", run)
-    assert main(["papers", "--quick"]) == 130
-    assert main(["papers"]) == 130
-    assert seen == [(report.RESULTS / "quick", True), (report.RESULTS, False)]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -409,24 +283,6 @@ def test_papers_run_side_by_side_and_races_alone(bench, monkeypatch, jobs):
         expected = 7 if event["name"].startswith("race") else 7 // jobs
         assert event["threads"] == expected
         assert event["variables"] == [str(expected)] * 2
-
-
-def test_no_job_gets_less_than_a_thread(bench, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    bench.run("one", jobs=16)
-    assert bench.events("start")[0]["threads"] == 1
-
-
-def test_relative_folders_are_those_of_the_caller(bench, tmp_path, monkeypatch):
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
-    monkeypatch.setenv("GRAYZONE_DATA", "my_data")
-    bench.folder = Path("mine")
-    assert bench.run("one") == 0
-    assert bench.events("start")[0]["data"] == str(elsewhere / "my_data")
-    assert (elsewhere / "mine" / "one.json").is_file()
-    assert bench.status() == {"one": "complete"}
 
 
 # ----------------------------------------------------------------------------------------------
@@ -475,8 +331,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSI
 
 
 @posix
-@pytest.mark.parametrize("whom", ["the suite", "all, as a terminal does"])
-def test_ctrl_c_keeps_what_is_complete_and_the_same_command_goes_on(bench, tmp_path, whom):
+def test_ctrl_c_keeps_what_is_complete_and_the_same_command_goes_on(bench, tmp_path):
     path = f"{os.environ['PYTHONPATH']}{os.pathsep}{ROOT}"
     command = [sys.executable, "-c", DRIVER, str(bench.folder)]
 
@@ -496,10 +351,7 @@ def test_ctrl_c_keeps_what_is_complete_and_the_same_command_goes_on(bench, tmp_p
     with start() as process:
         try:
             wait_for(started, process)
-            if whom == "the suite":
-                process.send_signal(signal.SIGINT)
-            else:
-                os.killpg(process.pid, signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does
             said, errors = process.communicate(timeout=60)
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -528,93 +380,6 @@ def test_ctrl_c_keeps_what_is_complete_and_the_same_command_goes_on(bench, tmp_p
     }
     assert set(bench.status().values()) == {"complete"}
     assert (bench.folder / "first.json").read_bytes() == before
-
-
-def interrupt_when(bench, monkeypatch, condition):
-    """Let Ctrl-C come while the suite waits, as soon as a condition holds."""
-    plain = time.sleep
-
-    def sleep(seconds):
-        if condition():
-            raise KeyboardInterrupt
-        plain(seconds)
-
-    monkeypatch.setattr(suite.time, "sleep", sleep)
-
-
-@posix
-def test_one_that_does_not_stop_is_ended(bench, monkeypatch, capsys):
-    monkeypatch.setattr(suite, "PATIENCE", 0.2)
-    bench.offer(entry("deaf", full=("never stop",)), entry("two"))
-    interrupt_when(bench, monkeypatch, lambda: bench.events("deaf"))
-    assert bench.run() == 130
-    assert not alive(bench.events("start")[0]["pid"])
-    assert bench.status() == {"deaf": "unfinished"}
-    assert "the same command goes on" in capsys.readouterr().out
-
-
-@posix
-def test_a_second_ctrl_c_ends_all_at_once(bench, monkeypatch):
-    bench.offer(entry("deaf", full=("never stop",)), entry("as deaf", full=("never stop",)))
-    interrupt_when(bench, monkeypatch, lambda: len(bench.events("deaf")) == 2)
-
-    def impatient(running, seconds):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(suite, "_await", impatient)
-    start = time.monotonic()
-    assert bench.run(jobs=2) == 130
-    assert time.monotonic() - start < suite.PATIENCE
-    assert not any(alive(e["pid"]) for e in bench.events("start"))
-
-
-@posix
-def test_an_error_of_the_suite_leaves_nothing_running(bench, monkeypatch):
-    monkeypatch.setattr(suite, "PATIENCE", 0.2)
-    bench.offer(entry("deaf", full=("never stop",)), entry("one"))
-    keep = suite.Journal.keep
-
-    def full_disk(self, one, status, *args):
-        if status == "complete":
-            raise OSError("no space left")
-        keep(self, one, status, *args)
-
-    monkeypatch.setattr(suite.Journal, "keep", full_disk)
-    with pytest.raises(OSError, match="no space left"):
-        bench.run(jobs=2)
-    assert not any(alive(e["pid"]) for e in bench.events("start"))
-
-
-def test_ctrl_c_while_data_are_looked_for(bench, monkeypatch, capsys):
-    def interrupted(entry, checked):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(suite, "missing", interrupted)
-    assert bench.run() == 130
-    assert "stopped" in capsys.readouterr().out
-    assert bench.ran() == []
-
-
-@posix
-def test_an_interrupted_new_run_is_not_taken_for_the_complete_old_one(
-    bench, tmp_path, monkeypatch, capsys
-):
-    bench.offer(entry("long", full=("wait",)), entry("two"))
-    (tmp_path / "go").touch()
-    assert bench.run() == 0
-    (tmp_path / "go").unlink()
-    bench.ran()
-    with monkeypatch.context() as patch:
-        interrupt_when(bench, patch, lambda: bench.events("start"))
-        assert bench.run(again=True) == 130
-    assert "the same command, without --again, goes on" in capsys.readouterr().out
-    assert bench.status() == {"long": "unfinished", "two": "complete"}
-    collected = results.collect(bench.folder)
-    assert collected["entries"]["long"]["report"]["verdicts"] == []
-    (tmp_path / "go").touch()
-    bench.ran()
-    assert bench.run() == 0
-    assert bench.ran() == ["long"]
 
 
 # ----------------------------------------------------------------------------------------------
@@ -666,30 +431,6 @@ def test_all_that_is_shown_is_written(tmp_path, capsys):
     assert lines[header + 2] == "  a  0.123       –"
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_numbers_that_are_none_are_not_measures(shown, value):
-    report.measure("error", value, better="lower", slack=0.1)
-    assert shown.measures == {}
-
-
-def test_a_number_measured_again_replaces_the_earlier_one(shown):
-    report.measure("error", 1.0, better="lower", slack=0.1)
-    report.measure("error", 2.0, better="lower", slack=0.2)
-    assert shown.measures == {"error": {"value": 2.0, "better": "lower", "slack": 0.2}}
-
-
-@pytest.mark.parametrize(
-    ("met", "outcome"),
-    [
-        ([True, True], "reproduced"),
-        ([True, False], "partly"),
-        ([False], "not reproduced"),
-    ],
-)
-def test_grades(met, outcome):
-    assert report.graded(met) == outcome
-
-
 def test_a_picture_that_is_not_finished_leaves_the_earlier_one(tmp_path, shown):
     path = tmp_path / "figure.png"
     report.show_figure(Picture(b"whole"), path, "A")
@@ -697,26 +438,6 @@ def test_a_picture_that_is_not_finished_leaves_the_earlier_one(tmp_path, shown):
         report.show_figure(Picture(b"half", fails=True), path, "B")
     assert path.read_bytes() == b"whole"
     assert [figure["caption"] for figure in shown.figures] == ["A"]
-
-
-def test_a_file_that_is_not_finished_leaves_the_earlier_one(tmp_path, monkeypatch):
-    path = report.write_json("mine", {"run": 1}, tmp_path / "mine.json", announce=False)
-    with pytest.raises(TypeError):
-        report.write_json("mine", {"run": object()}, path)
-
-    def interrupted(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(report.os, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        report.write_json("mine", {"run": 2}, path)
-    assert json.loads(path.read_text())["run"] == 1
-
-
-def test_tables_without_rows_and_with_one_column(capsys, shown):
-    report.print_table("Nothing", ("name",), [])
-    report.print_table("Names", ("name",), [["a"], [1.0]])
-    assert [table["rows"] for table in shown.tables] == [[], [["a"], ["1"]]]
 
 
 # ----------------------------------------------------------------------------------------------
@@ -792,24 +513,6 @@ def test_results_escape_what_markdown_would_read(written):
     assert NASTY.split("\n")[0] not in text
 
 
-def test_tables_have_as_many_cells_in_all_rows(written):
-    lines = (written / "RESULTS.md").read_text("utf-8").splitlines()
-    rules = [k for k, line in enumerate(lines) if line.startswith("| ---")]
-    assert len(rules) == 2
-    for k in rules:
-        width = len(cells_of(lines[k]))
-        assert lines[k - 2] == ""
-        assert len(cells_of(lines[k - 1])) == width
-        # words are aligned left, numbers right
-        others = "---" if "what was seen" in lines[k - 1] else "---:"
-        assert lines[k] == "| " + " | ".join(["---"] + [others] * (width - 1)) + " |"
-        for line in lines[k + 1 :]:
-            if not line.startswith("|"):
-                assert line == ""
-                break
-            assert len(cells_of(line)) == width
-
-
 def test_results_count_verdicts_and_name_what_is_missing(written):
     lines = (written / "RESULTS.md").read_text("utf-8").splitlines()
     assert "1 reproduced, 2 partly." in lines
@@ -823,97 +526,6 @@ def test_results_count_verdicts_and_name_what_is_missing(written):
     assert order == sorted(order)
     assert lines.index("## Beside other packages") < order[2]
     assert "quick run" not in "\n".join(lines)
-
-
-def test_results_copy_figures_and_are_the_same_each_time(written, bench):
-    assert (written / "figures" / "one.png").read_bytes() == b"picture"
-    assert sorted(p.name for p in written.rglob("*") if p.is_file()) == [
-        "RESULTS.json",
-        "RESULTS.md",
-        "one.png",
-    ]
-    before = {p: p.read_bytes() for p in written.rglob("*") if p.is_file()}
-    results.write_results(results.collect(bench.folder), bench.folder, written)
-    assert {p: p.read_bytes() for p in written.rglob("*") if p.is_file()} == before
-
-
-def test_results_are_machine_readable_as_well(written):
-    record = json.loads((written / "RESULTS.json").read_text("utf-8"))
-    assert record["quick"] is False
-    assert record["entries"]["one"]["report"]["measures"]["error"]["value"] == 0.5
-    assert record["entries"]["one"]["report"]["verdicts"][0]["why"] == f"Because {NASTY}"
-    assert record["entries"]["two"]["report"]["measures"] == {}
-    assert read_measures(written / "RESULTS.json") == {
-        "one: error": {"value": 0.5, "better": "lower", "slack": 0.1}
-    }
-
-
-def test_results_of_a_quick_run_say_so(bench, tmp_path):
-    bench.offer(entry("one"))
-    make_run(bench.folder, quick=True, one=("left out", "no data"))
-    results.write_results(results.collect(bench.folder), bench.folder, tmp_path)
-    lines = (tmp_path / "RESULTS.md").read_text("utf-8").splitlines()
-    assert any("**quick run: the figures mean nothing**" in line for line in lines)
-    assert lines[lines.index("## Verdicts") + 2] == "None."
-    assert "- **one: left out.** no data" in lines
-
-
-def test_results_of_no_run(tmp_path):
-    with pytest.raises(SystemExit, match=r"run\.json is not there: run `python -m benchmarks all`"):
-        results.collect(tmp_path)
-
-
-def test_what_a_run_is_without_stays_as_it_was_known(bench, tmp_path):
-    assert bench.run("one", "race") == 0
-    earlier = tmp_path / "RESULTS.json"
-    earlier.write_text(json.dumps(results.collect(bench.folder)))
-    other = Bench(tmp_path / "other", bench.patch)
-    bench.folder = other.folder
-    assert bench.run("one") == 0
-    alone, both = results.collect(bench.folder), results.collect(bench.folder, earlier)
-    assert alone["entries"]["race"]["status"] == "not run"
-    assert both["entries"]["race"] == json.loads(earlier.read_text())["entries"]["race"]
-    assert both["entries"]["one"] == alone["entries"]["one"]
-    assert both["entries"]["two"]["status"] == "not run"  # nor was it before
-    assert results.collect(bench.folder, tmp_path / "absent.json") == alone
-
-
-def test_runs_write_results_also_if_something_failed_but_not_if_stopped(
-    bench, tmp_path, monkeypatch
-):
-    bench.offer(entry("one"), entry("bad", full=("fail",)), entry("race", "peers"))
-    targets = []
-
-    def write(collected, folder, readme):
-        targets.append(folder)
-        results.write_results(collected, folder, tmp_path / "target")
-
-    monkeypatch.setattr("benchmarks.__main__.write_results", write)
-    options = ["--folder", str(bench.folder), "--jobs", "1"]
-    monkeypatch.setattr("benchmarks.__main__.EARLIER", tmp_path / "absent.json")
-    assert main(["papers", "--only", "one", *options]) == 0
-    assert main(["all", "--quick", "--folder", str(tmp_path / "quick")]) == 0
-    assert targets == []
-    assert main(["papers", *options]) == 1
-    assert main(["all", *options]) == 1
-    assert targets == [bench.folder, bench.folder]
-    text = (tmp_path / "target" / "RESULTS.md").read_text("utf-8")
-    assert "2 reproduced." in text
-    assert "- **bad: failed.** exit 3" in text
-    assert main(["results", "--folder", str(bench.folder)]) == 0
-    assert len(targets) == 3
-    monkeypatch.setattr(suite, "run", lambda *args, **options: 130)
-    assert main(["all", *options]) == 130
-    assert len(targets) == 3
-
-
-def test_a_benchmark_that_goes_on_has_taken_the_time_before_as_well(tmp_path):
-    journal, one = suite.Journal(tmp_path, quick=False), entry("one")
-    journal.keep(one, "unfinished", 5.0)
-    suite._prepare(one, journal, again=False)
-    assert journal.seconds(one) == 5.0
-    suite._prepare(one, journal, again=True)
-    assert journal.seconds(one) == 0.0
 
 
 # ----------------------------------------------------------------------------------------------
@@ -958,73 +570,11 @@ def test_worse_better_or_chance(tmp_path, capsys, better, old, new, slack, verdi
     assert lines[-1] == f"{code} worse, {int(verdict == 'better')} better"
 
 
-def test_the_larger_slack_of_both_counts(tmp_path):
-    loose = measures(tmp_path / "loose.json", error=(1.0, "lower", 0.3))
-    tight = measures(tmp_path / "tight.json", error=(1.2, "lower", 0.01))
-    tighter = measures(tmp_path / "tighter.json", error=(1.0, "lower", 0.01))
-    assert compare(loose, tight) == 0
-    assert compare(tighter, tight) == 1
-    assert compare(tight, loose) == 0
-
-
-def test_the_worst_comes_first_and_the_rest_is_named(tmp_path, capsys):
-    old = measures(
-        tmp_path / "old.json",
-        a=(1.0, "lower", 0.1),
-        b=(1.0, "higher", 0.1),
-        c=(1.0, "lower", 0.1),
-        gone=(1.0, "lower", 0.1),
-    )
-    new = measures(
-        tmp_path / "new.json",
-        a=(0.5, "lower", 0.1),
-        b=(0.5, "higher", 0.1),
-        c=(1.9, "lower", 0.1),
-        come=(1.0, "lower", 0.1),
-    )
-    assert compare(old, new) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines if re.match(r"  [abc] ", line)] == ["c", "b", "a"]
-    assert "  only in the old one: gone" in lines
-    assert "  only in the new one: come" in lines
-    assert lines[-1] == "2 worse, 1 better"
-
-
-def test_benchmarks_are_compared_by_name_in_whole_results(tmp_path):
-    def whole(path, value):
-        own = {"report": {"measures": {"error": {"value": value, "better": "lower", "slack": 0.1}}}}
-        path.write_text(json.dumps({"entries": {"one": own, "two": own}}))
-        return path
-
-    old, new = whole(tmp_path / "old.json", 1.0), whole(tmp_path / "new.json", 2.0)
-    assert set(read_measures(old)) == {"one: error", "two: error"}
-    assert main(["compare", str(old), str(new)]) == 1
-    assert main(["compare", str(new), str(old)]) == 0
-
-
-def test_nothing_in_common_is_nothing_to_compare(tmp_path, capsys):
-    old = measures(tmp_path / "old.json", a=(1.0, "lower", 0.1))
-    new = measures(tmp_path / "new.json", b=(1.0, "lower", 0.1))
-    assert compare(old, new) == 2
-    assert compare(old, measures(tmp_path / "empty.json")) == 2
-    assert "no measure in common" in capsys.readouterr().out
-
-
 NO_RESULTS = {
     "nothing": None,
-    "empty": b"",
     "text": b"once upon a time",
     "half": b'{"report": {"measures"',
-    "picture": b"\x89PNG\r\n\xff\xfe",
-    "list": b"[1, 2]",
-    "number": b"3",
-    "null": b"null",
     "other": b'{"cells": {}}',
-    "journal": b'{"quick": false, "entries": {"one": {"status": "complete"}}}',
-    "entries that are none": b'{"entries": [1]}',
-    "list of measures": b'{"report": {"measures": [1, 2]}}',
-    "measure without value": b'{"report": {"measures": {"a": {"better": "lower", "slack": 1}}}}',
-    "bare number": b'{"report": {"measures": {"a": 3}}}',
     "text for a number": b'{"report": {"measures": {"a": {"value": "x", "better": "lower", '
     b'"slack": 1}}}}',
     "no direction": b'{"report": {"measures": {"a": {"value": 1, "better": "up", "slack": 1}}}}',
@@ -1042,12 +592,6 @@ def test_files_that_are_no_results(tmp_path, capsys, case):
             compare(*pair)
         assert stopped.value.code == 2  # 1 would say that something is worse
         assert f"{bad} holds no results of a benchmark" in capsys.readouterr().err
-
-
-def test_a_folder_is_no_results_either(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        compare(tmp_path, tmp_path)
-    assert "holds no results" in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------------------------
@@ -1071,28 +615,6 @@ def test_the_list_from_the_command_line():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["papers", "--only", "one,nothing"], "no benchmark nothing; there are one, two, race"),
-        (["papers", "--only", ""], "there are one, two, race"),
-        (["papers", "--jobs", "0"], "must be a whole number, at least 1; got 0"),
-        (["papers", "--jobs", "-2"], "at least 1; got -2"),
-        (["papers", "--jobs", "many"], "must be a whole number, at least 1; got many"),
-        (["everything"], "invalid choice"),
-        ([], "required"),
-        (["compare", "old.json"], "new"),
-        (["results", "--quick"], "--quick"),
-    ],
-)
-def test_commands_that_make_no_sense(bench, capsys, arguments, message):
-    with pytest.raises(SystemExit) as stopped:
-        main(arguments)
-    assert stopped.value.code == 2
-    assert message in capsys.readouterr().err
-    assert bench.ran() == []
-
-
-@pytest.mark.parametrize(
     ("command", "names"),
     [
         (["papers"], ["one", "two"]),
@@ -1104,34 +626,6 @@ def test_commands_that_make_no_sense(bench, capsys, arguments, message):
 def test_commands_run_what_they_say(bench, command, names):
     assert main([*command, "--folder", str(bench.folder), "--jobs", "1"]) == 0
     assert bench.ran() == names
-
-
-@pytest.mark.parametrize(
-    ("command", "names"),
-    [
-        (["all", "--quick"], ["one", "race"]),
-        (["peers", "--large"], ["race", "huge"]),
-        (["all", "--quick", "--large"], ["one", "race", "huge"]),
-        (["peers", "--only", "huge"], ["huge"]),
-    ],
-)
-def test_large_ones_run_if_they_are_asked_for(bench, command, names):
-    bench.offer(entry("one"), entry("race", "peers"), entry("huge", "peers", large=True))
-    assert main([*command, "--folder", str(bench.folder), "--jobs", "1"]) == 0
-    assert bench.ran() == names
-    shown = results.collect(bench.folder)
-    # of those that are not large it is said that they were not run
-    assert set(shown["entries"]) == {"one", "race", *names}
-    results.write_results(shown, bench.folder, bench.folder / "target")
-    text = (bench.folder / "target" / "RESULTS.md").read_text("utf-8")
-    assert ("### Title of huge" in text) == ("huge" in names)
-
-
-def test_as_many_jobs_as_processors(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 5)
-    assert parse_arguments(["all"]).jobs == 5
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert parse_arguments(["all"]).jobs == 1
 
 
 # ----------------------------------------------------------------------------------------------
@@ -1154,10 +648,3 @@ def test_names_are_names_of_files_and_of_nothing_else():
     assert len(set(suite.NAMES)) == len(suite.NAMES)
     assert "run" not in suite.NAMES  # the journal's
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in suite.NAMES)
-
-
-def test_the_studies_name_all_data_they_cannot_do_without():
-    source = (ROOT / "benchmarks" / "tight_bound_studies.py").read_text("utf-8")
-    used = {name for name in list_datasets() if f'"{name}"' in source}
-    named = {name for one in suite.ENTRIES if "studies" in one.module for name in one.data}
-    assert used <= named

@@ -216,16 +216,6 @@ def test_what_is_complete_is_kept(bench, capsys):
     assert (bench.folder / "one.json").read_bytes() == before
 
 
-def test_again_runs_what_is_complete_from_the_beginning(bench):
-    bench.run()
-    bench.ran()
-    assert bench.run("two", again=True) == 0
-    # not even what it could have gone on from is left: its numbers may be those of older code
-    assert [e["found"] for e in bench.events("start")] == [False]
-    assert bench.ran() == ["two"]
-    assert json.loads((bench.folder / "two.json.old").read_text())["cells"] == "all"
-
-
 def test_one_that_fails_does_not_stop_the_others(bench, capsys):
     bench.offer(entry("bad", full=("fail",)), entry("good"), entry("race", "peers"))
     assert bench.run() == 1
@@ -431,15 +421,6 @@ def test_all_that_is_shown_is_written(tmp_path, capsys):
     assert lines[header + 2] == "  a  0.123       –"
 
 
-def test_a_picture_that_is_not_finished_leaves_the_earlier_one(tmp_path, shown):
-    path = tmp_path / "figure.png"
-    report.show_figure(Picture(b"whole"), path, "A")
-    with pytest.raises(KeyboardInterrupt):
-        report.show_figure(Picture(b"half", fails=True), path, "B")
-    assert path.read_bytes() == b"whole"
-    assert [figure["caption"] for figure in shown.figures] == ["A"]
-
-
 # ----------------------------------------------------------------------------------------------
 # RESULTS.md and RESULTS.json
 # ----------------------------------------------------------------------------------------------
@@ -455,18 +436,6 @@ def make_run(folder, *, quick=False, **entries):
         if one.name in entries:
             status, reason = entries[one.name]
             journal.keep(one, status, 90.0, reason)
-
-
-def escaped(text):
-    return text.replace("|", r"\|").replace("*", r"\*").replace("\n", " ")
-
-
-def cells_of(line):
-    """Split a row of a Markdown table where it is a row, and undo escapes."""
-    assert line.startswith("| ")
-    assert line.endswith(" |")
-    cells = re.split(r"(?<!\\)\|", line[1:-1])
-    return [re.sub(r"\\(.)", r"\1", cell.strip()) for cell in cells]
 
 
 @pytest.fixture
@@ -491,41 +460,6 @@ def written(bench, tmp_path, shown):
     target = tmp_path / "target"
     results.write_results(results.collect(bench.folder), bench.folder, target)
     return target
-
-
-def test_results_escape_what_markdown_would_read(written):
-    text = (written / "RESULTS.md").read_text("utf-8")
-    lines = text.splitlines()
-    rows = [cells_of(line) for line in lines if line.startswith("| ")]
-    flat = NASTY.replace("\n", " ")
-    assert ["", "", "verdict", "what was seen"] in rows
-    assert ["Title of one", f"Table {flat}", "reproduced", f"Because {flat}"] in rows
-    assert ["", flat] in rows
-    assert [flat, "1"] in rows
-    assert ["plain", "–"] in rows
-    assert f"**{escaped(f'Table {NASTY}')}: reproduced.** {escaped(f'Because {NASTY}')}" in lines
-    assert f"{escaped(f'Title {NASTY}')}:" in lines
-    caption = escaped(f"Caption {NASTY}")
-    assert f"![{caption}](figures/one.png)" in lines
-    assert f"*{caption}*" in lines
-    # nothing of it got into a line of its own
-    assert not any(line.startswith("e|f") or line.startswith(r"e\|f") for line in lines)
-    assert NASTY.split("\n")[0] not in text
-
-
-def test_results_count_verdicts_and_name_what_is_missing(written):
-    lines = (written / "RESULTS.md").read_text("utf-8").splitlines()
-    assert "1 reproduced, 2 partly." in lines
-    assert f"- **two: failed.** {escaped(f'exit 3 {NASTY}')}" in lines
-    assert "- **race: not run.**" in lines
-    assert "- **lost: lost.** lost.json is not there" in lines
-    assert not any(line.startswith("- **one") for line in lines)
-    assert "- Minutes: 3 of papers (several at a time), 2 of races (one after the other)." in lines
-    assert results.NOT_OBTAINABLE in lines
-    order = [lines.index(f"### Title of {name}") for name in ("one", "two", "race", "lost")]
-    assert order == sorted(order)
-    assert lines.index("## Beside other packages") < order[2]
-    assert "quick run" not in "\n".join(lines)
 
 
 # ----------------------------------------------------------------------------------------------
@@ -642,9 +576,3 @@ def test_benchmarks_exist_and_know_their_arguments(one):
         source += (ROOT / "benchmarks" / "papers" / "running.py").read_text("utf-8")
     options = {"--threads", "--output"} | {a for a in one.full + one.quick if a.startswith("--")}
     assert [option for option in sorted(options) if f'"{option}"' not in source] == []
-
-
-def test_names_are_names_of_files_and_of_nothing_else():
-    assert len(set(suite.NAMES)) == len(suite.NAMES)
-    assert "run" not in suite.NAMES  # the journal's
-    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in suite.NAMES)

@@ -9,7 +9,6 @@ import re
 import sys
 import tomllib
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
@@ -192,17 +191,6 @@ def test_every_name_has_an_example_that_runs(room):
         examples = parser.get_examples(inspect.getdoc(getattr(module, name)) or "")
         shown = [e for e in examples if e.want and not e.options.get(doctest.SKIP)]
         assert shown, f"{room}.{name}"
-
-
-def test_fractions_have_braces():
-    # MathML of the site is made by a reader of LaTeX that takes the 12 of \frac12 for a numerator
-    pages = [*(ROOT / "docs").rglob("*.md")]
-    rooms = (room for room in PUBLIC if room != "grayzone.nn" or find_spec("torch"))
-    public = (
-        getattr(importlib.import_module(room), name) for room in rooms for name in PUBLIC[room]
-    )
-    texts = [*(page.read_text(encoding="utf-8") for page in pages), *map(inspect.getdoc, public)]
-    assert not [found for text in texts for found in re.findall(r"\\[td]?frac\w.*", text or "")]
 
 
 def test_a_docstring_that_is_not_whole_is_found(tmp_path, monkeypatch):

@@ -29,7 +29,6 @@ from fuzz.rows import (
 from fuzz.shrink import shrunk
 from grayzone import (
     RateLimitClassifier,
-    TightBoundLogisticRegression,
     TruncatedLogisticRegression,
 )
 from grayzone.numerics.checks import check_number
@@ -191,29 +190,6 @@ def test_a_fit_worse_than_the_dual_coefficients_of_svc_is_found(monkeypatch):
     assert {f.kind for f in examine(case).findings} == {"worse than SVC's dual coefficients"}
 
 
-def test_a_fit_that_depends_on_the_unit_of_costs_is_found(monkeypatch):
-    case = {**case_of(costs={"each": [5.0, 1.0]}), "unit": 8.0}
-    assert not examine(case).findings
-
-    def moved(model, X):
-        model.intercept_ += 1e-3 * model.cost_matrix_.max()
-
-    plant(monkeypatch, moved)
-    assert "unit of costs" in {finding.kind for finding in examine(case).findings}
-
-
-@pytest.mark.parametrize("limit", [{"max_fpr": 0.1}, {"min_recall": 0.8}, {"min_precision": 0.6}])
-def test_a_limit_that_is_not_kept_on_training_rows_is_found(monkeypatch, limit):
-    rows = {**ROWS, "n": 120, "weights": "uniform"}
-    case = case_of("TightBoundLogisticRegression", rows=rows, confidence=None, **limit)
-    assert (examine(case).result, examine(case).findings) == ("fitted", [])
-    wrong = int("min_recall" not in limit)
-    monkeypatch.setattr(
-        TightBoundLogisticRegression, "predict", lambda self, X: np.full(len(X), wrong)
-    )
-    assert {finding.kind for finding in examine(case).findings} == {"limit broken"}
-
-
 def lets_too_many_through(model):
     model.rates_["fpr"] = 0.6
 
@@ -317,20 +293,6 @@ def test_the_criterion_is_that_of_the_fit(classes, parameters):
     assert found == pytest.approx(model.objective_, rel=1e-9)
     assert criterion.constant(True) >= found
     assert criterion.constant(True) <= criterion.constant(False)
-
-
-@pytest.mark.parametrize("heavy", [0, 1])
-@pytest.mark.parametrize("costs", [None, {0: 1, 1: 5}])
-def test_the_criterion_knows_of_caps_that_are_one_but_for_rounding(heavy, costs):
-    y = np.array([0, 0, 1, 1])
-    weight = np.where(y == heavy, 1e21, 1.0)
-    model = TruncatedLogisticRegression(zone=40.0, costs=costs, tails="as-fitted")
-    with pytest.warns(UserWarning, match="constant"):
-        model.fit(np.zeros((4, 1)), y, weight)
-    criterion = criterion_of(model, np.unique(y), y, weight)
-    scores = model.decision_function(np.zeros((4, 1)))
-    assert criterion.loss(scores) == pytest.approx(model.objective_, rel=1e-9)
-    assert criterion.constant(True) >= (1.0 - 1e-9) * model.objective_
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian"])

@@ -1,7 +1,6 @@
 """Dask arrays and frames: the same model on any number of workers, also when some die."""
 
 import os
-import pickle
 import random
 import signal
 import subprocess
@@ -15,7 +14,6 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from distributed import Client, KilledWorker, LocalCluster, Status
 from rows_of_blocks import NAMES, D, N, assert_same_model, hold_few, make_rows, tight
 from sklearn.linear_model import LogisticRegression
@@ -24,13 +22,10 @@ from grayzone import (
     BayesDecisionClassifier,
     ImportVectorMachineCV,
     MinimaxProbabilityMachine,
-    SparseMinimaxProbabilityMachine,
     TightBoundClassifier,
-    TightBoundLogisticRegression,
     TightBoundLogisticRegressionCV,
     TruncatedLogisticRegression,
 )
-from grayzone.solvers.truncated import readings
 from grayzone.sources import DaskSource
 from grayzone.sources import dask as dask_module
 
@@ -89,53 +84,6 @@ def chunked(data):
 # ------------------------------------------------------------------- arrays and frames, one process
 
 
-def unknown(X):
-    """The same rows in chunks whose sizes are not known."""
-    return X[da.ones(X.shape[0], chunks=X.chunks[0], dtype=bool)]
-
-
-GIVEN = {
-    "arrays": lambda X, y, w: (da.from_array(X, (CHUNK, D)), da.from_array(y, CHUNK), w),
-    "chunks of columns": lambda X, y, w: (da.from_array(X, (300, 2)), da.from_array(y, 300), w),
-    "other chunks": lambda X, y, w: (
-        da.from_array(X, (300, D)),
-        da.from_array(y, 170),
-        da.from_array(w, 1000),
-    ),
-    "NumPy labels": lambda X, y, w: (da.from_array(X, (CHUNK, D)), y, w),
-    "labels in a column": lambda X, y, w: (da.from_array(X, (CHUNK, D)), y[:, None], w),
-    "unknown sizes": lambda X, y, w: (
-        unknown(da.from_array(X, (300, 2))),
-        unknown(da.from_array(y, 170)),
-        da.from_array(w, 1000),
-    ),
-    "CSR chunks": lambda X, y, w: (da.from_array(X, (300, D)).map_blocks(sp.csr_array), y, w),
-}
-
-
-@pytest.mark.parametrize("kind", GIVEN)
-def test_arrays_give_the_model_of_rows_in_memory(kind, data):
-    found = tight().fit(*GIVEN[kind](*data))
-    assert_same_model(tight().fit(*data), found)
-    assert found.n_features_in_ == D
-
-
-def test_frames_give_the_model_of_rows_in_memory(data, frames):
-    expected = tight().fit(*data)
-    X, y, weight = frames[NAMES], frames["label"], frames["weight"]
-    for given in ((X, y, weight), (X, frames[["label"]], data[2]), (X.values, y, weight)):
-        assert_same_model(expected, tight().fit(*given))
-    labels = da.from_array(data[1], chunks=333)
-    found = tight().fit(X, labels, weight)
-    assert_same_model(expected, found)
-    assert found.feature_names_in_.tolist() == NAMES
-
-
-def test_one_weight_for_all(data):
-    X, y, _ = chunked(data)
-    assert_same_model(tight().fit(data[0], data[1], 2.0), tight().fit(X, y, 2.0))
-
-
 def test_empty_chunks_do_no_harm(data):
     X, y, weight = chunked(data)
     kept = np.repeat([True, False, True, True, True, True, True, False], CHUNK)
@@ -156,13 +104,6 @@ def test_empty_partitions_do_no_harm(data, frames):
     assert clf.predict(some[NAMES]).compute().shape == (len(rows),)
     with pytest.raises(ValueError, match="There are no rows"):
         tight().fit(frames[NAMES][frames["a"] > 1e9], frames["label"][frames["a"] > 1e9])
-
-
-def test_rows_are_numbered_through(data):
-    X, y, weight = chunked(data)
-    blocks = list(DaskSource(X, y, weight).blocks())
-    assert [block.first for block in blocks] == list(range(0, N, CHUNK))
-    np.testing.assert_array_equal(np.concatenate([block.X for block in blocks]), data[0])
 
 
 def test_what_travels_is_counted_and_small(data):
@@ -266,23 +207,6 @@ def test_predictions_for_frames_are_lazy(data, frames):
             getattr(clf, method)(frames[NAMES[::-1]])
 
 
-@pytest.mark.parametrize("reject_cost", [None, 0.2])
-def test_predictions_of_tight_bounds_are_lazy(reject_cost, data, nothing_computed):
-    X, y, _ = data
-    clf = TightBoundLogisticRegression(n_bounds=2, reject_cost=reject_cost).fit(X, y)
-    for method in (*METHODS, "policy_proba"):
-        assert_lazy(getattr(clf, method), X)
-
-
-def test_predictions_of_minimax_machines_are_lazy(data, nothing_computed):
-    X, y, _ = data
-    for machine in (MinimaxProbabilityMachine(), SparseMinimaxProbabilityMachine(n_bases=3)):
-        machine.fit(X, y)
-        for call in (machine.decision_function, machine.predict):
-            found = call(da.from_array(X, (300, 2))).compute(scheduler="synchronous")
-            np.testing.assert_allclose(found, call(X), rtol=1e-11, atol=1e-13)
-
-
 # ------------------------------------------------------------------------- models for other rows
 
 
@@ -304,13 +228,6 @@ def test_models_for_rows_in_memory_compute_nothing(model, data, frames, nothing_
     assert not hasattr(model, "n_features_in_")
 
 
-def test_steps_are_taken_on_one_batch(data, frames, nothing_computed):
-    X, y, _ = chunked(data)
-    for rows, labels in ((X, y), (frames[NAMES], frames["label"])):
-        with pytest.raises(ValueError, match="rows of one batch, in memory; got"):
-            TightBoundLogisticRegression().partial_fit(rows, labels, classes=[0, 1])
-
-
 # ------------------------------------------------------------------------------------- schedulers
 
 
@@ -320,14 +237,6 @@ def test_threads_and_one_thread_give_the_same_bits(data):
         with dask.config.set(scheduler=scheduler):
             found.append(tight().fit(*chunked(data)))
     np.testing.assert_array_equal(found[0].coef_, found[1].coef_)
-
-
-def test_the_scheduler_of_the_beginning_is_that_of_the_end(data, nothing_computed):
-    X, y, weight = chunked(data)
-    with dask.config.set(scheduler="synchronous"):
-        source = DaskSource(X, y, weight)
-    assert_same_model(tight().fit(*data), tight().fit(source))
-    assert [block.first for block in source.blocks()] == list(range(0, N, CHUNK))
 
 
 def test_chunks_that_are_drawn_anew_are_noticed(data):
@@ -406,15 +315,6 @@ def test_tasks_share_one_blas_thread_until_the_last_ends():
     assert dask_module.blas().info() == before
 
 
-def test_names_and_sizes():
-    assert dask_module._name(readings.Reading(None, None, 0.0, False, None)) == "reading"
-    assert dask_module._name(rows_of) == "rows-of"
-    values = {"a": np.zeros(1000), "b": [np.ones(10)]}
-    assert dask_module._size(values) >= 8080
-    assert abs(dask_module._size(values) - len(pickle.dumps(values))) < 300
-    assert dask_module._size(lambda block: block) > 0
-
-
 # -------------------------------------------------------------------------------------- a cluster
 
 
@@ -433,16 +333,6 @@ def test_the_same_bits_on_1_2_and_4_workers(cluster, data):
         np.testing.assert_array_equal(other.intercept_, found[0].intercept_)
     lazy = found[0].predict_proba(da.from_array(data[0], chunks=(CHUNK, D)))
     np.testing.assert_allclose(lazy.compute(), found[0].predict_proba(data[0]), rtol=1e-12)
-
-
-def fitted_there(X, y):
-    return tight().fit(da.from_array(X, (CHUNK, D)), y)
-
-
-def test_a_fit_within_a_task_leaves_room_for_its_own(cluster, data):
-    X, y, _ = data
-    found = Client.current().submit(fitted_there, X, y).result(timeout=120)
-    assert_same_model(tight().fit(X, y), found)
 
 
 class Disturbed(DaskSource):

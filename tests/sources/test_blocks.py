@@ -374,6 +374,13 @@ def test_batches_must_be_alike():
     raises("column 'a' must be made of numbers", lambda: from_batches(lambda: iter([(words, y)])))
 
 
+def test_an_iterator_that_ends_is_noticed(data):
+    X, y, _ = data
+    once = iter([(X[:500], y[:500]), (X[500:1000], y[500:1000]), (X[1000:], y[1000:])])
+    source = from_batches(lambda: once)  # its first batch is gone already
+    raises("gave 1500 rows at first and 0 now", lambda: tight().fit(source), RuntimeError)
+
+
 @pytest.mark.parametrize("kind", ["npy", "parquet", "arrow"])
 def test_changed_files_are_noticed(kind, data, tmp_path):
     source = SOURCES[kind](tmp_path, *data)

@@ -1,6 +1,7 @@
 """Dask arrays and frames: the same model on any number of workers, also when some die."""
 
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from distributed import Client, KilledWorker, LocalCluster, Status
 from rows_of_blocks import NAMES, D, N, assert_same_model, hold_few, make_rows, tight
 from sklearn.linear_model import LogisticRegression
@@ -26,6 +28,7 @@ from grayzone import (
     TightBoundLogisticRegressionCV,
     TruncatedLogisticRegression,
 )
+from grayzone.solvers.truncated import readings
 from grayzone.sources import DaskSource
 from grayzone.sources import dask as dask_module
 
@@ -79,6 +82,42 @@ def cluster():
 def chunked(data):
     X, y, weight = data
     return da.from_array(X, chunks=(CHUNK, D)), da.from_array(y, chunks=CHUNK), weight
+
+
+def unknown(X):
+    """The same rows in chunks whose sizes are not known."""
+    return X[da.ones(X.shape[0], chunks=X.chunks[0], dtype=bool)]
+
+
+GIVEN = {
+    "arrays": lambda X, y, w: (da.from_array(X, (CHUNK, D)), da.from_array(y, CHUNK), w),
+    "chunks of columns": lambda X, y, w: (da.from_array(X, (300, 2)), da.from_array(y, 300), w),
+    "other chunks": lambda X, y, w: (
+        da.from_array(X, (300, D)),
+        da.from_array(y, 170),
+        da.from_array(w, 1000),
+    ),
+    "NumPy labels": lambda X, y, w: (da.from_array(X, (CHUNK, D)), y, w),
+    "labels in a column": lambda X, y, w: (da.from_array(X, (CHUNK, D)), y[:, None], w),
+    "unknown sizes": lambda X, y, w: (
+        unknown(da.from_array(X, (300, 2))),
+        unknown(da.from_array(y, 170)),
+        da.from_array(w, 1000),
+    ),
+    "CSR chunks": lambda X, y, w: (da.from_array(X, (300, D)).map_blocks(sp.csr_array), y, w),
+}
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_arrays_give_the_model_of_rows_in_memory(kind, data):
+    found = tight().fit(*GIVEN[kind](*data))
+    assert_same_model(tight().fit(*data), found)
+    assert found.n_features_in_ == D
+
+
+def test_one_weight_for_all(data):
+    X, y, _ = chunked(data)
+    assert_same_model(tight().fit(data[0], data[1], 2.0), tight().fit(X, y, 2.0))
 
 
 # ------------------------------------------------------------------- arrays and frames, one process
@@ -239,6 +278,14 @@ def test_threads_and_one_thread_give_the_same_bits(data):
     np.testing.assert_array_equal(found[0].coef_, found[1].coef_)
 
 
+def test_the_scheduler_of_the_beginning_is_that_of_the_end(data, nothing_computed):
+    X, y, weight = chunked(data)
+    with dask.config.set(scheduler="synchronous"):
+        source = DaskSource(X, y, weight)
+    assert_same_model(tight().fit(*data), tight().fit(source))
+    assert [block.first for block in source.blocks()] == list(range(0, N, CHUNK))
+
+
 def test_chunks_that_are_drawn_anew_are_noticed(data):
     X, y, _ = chunked(data)
     rng = np.random.default_rng(0)
@@ -315,6 +362,15 @@ def test_tasks_share_one_blas_thread_until_the_last_ends():
     assert dask_module.blas().info() == before
 
 
+def test_names_and_sizes():
+    assert dask_module._name(readings.Reading(None, None, 0.0, False, None)) == "reading"
+    assert dask_module._name(rows_of) == "rows-of"
+    values = {"a": np.zeros(1000), "b": [np.ones(10)]}
+    assert dask_module._size(values) >= 8080
+    assert abs(dask_module._size(values) - len(pickle.dumps(values))) < 300
+    assert dask_module._size(lambda block: block) > 0
+
+
 # -------------------------------------------------------------------------------------- a cluster
 
 
@@ -333,6 +389,16 @@ def test_the_same_bits_on_1_2_and_4_workers(cluster, data):
         np.testing.assert_array_equal(other.intercept_, found[0].intercept_)
     lazy = found[0].predict_proba(da.from_array(data[0], chunks=(CHUNK, D)))
     np.testing.assert_allclose(lazy.compute(), found[0].predict_proba(data[0]), rtol=1e-12)
+
+
+def fitted_there(X, y):
+    return tight().fit(da.from_array(X, (CHUNK, D)), y)
+
+
+def test_a_fit_within_a_task_leaves_room_for_its_own(cluster, data):
+    X, y, _ = data
+    found = Client.current().submit(fitted_there, X, y).result(timeout=120)
+    assert_same_model(tight().fit(X, y), found)
 
 
 class Disturbed(DaskSource):

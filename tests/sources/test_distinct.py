@@ -190,6 +190,10 @@ def test_training_parts_keep_two_rows_of_each_class(fewest, asked, made):
     assert len(folds_of(np.repeat(X, 2, axis=0), np.repeat(y, 2), asked)) == made
 
 
+def test_no_folds():
+    assert folds_of(*repeated_rows(), cv=None) == []
+
+
 GIVEN = {
     "KFold": lambda: KFold(4, shuffle=True, random_state=0),
     "StratifiedKFold": lambda: StratifiedKFold(4),
@@ -223,6 +227,13 @@ def test_given_folds_without_rows_of_weight_zero():
     ):
         np.testing.assert_array_equal(used[train], np.setdiff1d(given[0], np.arange(0, 300, 3)))
         np.testing.assert_array_equal(used[out], np.setdiff1d(given[1], np.arange(0, 300, 3)))
+
+
+def test_given_folds_that_cannot_be_fitted():
+    X, y = repeated_rows(30)
+    one = np.flatnonzero(y == 1)
+    with pytest.raises(ValueError, match="less than two training rows of a class"):
+        folds_of(X, y, [(np.setdiff1d(np.arange(30), one[1:]), one[1:])])
 
 
 @pytest.mark.parametrize("cv", [0, 1, -3, 2.5, np.nan, np.inf])

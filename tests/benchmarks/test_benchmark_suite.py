@@ -1,14 +1,11 @@
 """A run of many benchmarks: stopped, failed, gone on with; its results, and their comparison."""
 
-import contextlib
 import importlib.util
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +24,6 @@ STUB = """
 import argparse
 import json
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -91,15 +87,6 @@ elif options.behave == "fail":
 elif options.behave == "say nothing":
     note("end")
     sys.exit(0)
-elif options.behave == "wait" and not (calls.parent / "go").exists():
-    try:
-        until(lambda: False)
-    except KeyboardInterrupt:
-        note("interrupted")
-        time.sleep(0.5)
-        write(cells="up to the interruption")
-        note("end")
-        sys.exit(130)
 write(cells="all")
 note("end")
 """
@@ -273,103 +260,6 @@ def test_papers_run_side_by_side_and_races_alone(bench, monkeypatch, jobs):
         expected = 7 if event["name"].startswith("race") else 7 // jobs
         assert event["threads"] == expected
         assert event["variables"] == [str(expected)] * 2
-
-
-# ----------------------------------------------------------------------------------------------
-# Stopping
-# ----------------------------------------------------------------------------------------------
-
-DRIVER = """
-import sys
-import benchmarks.__main__ as command
-from benchmarks import suite
-from benchmarks.suite import Entry
-
-def entry(name, kind, *full):
-    return Entry(name, kind, "stub_benchmark", name, full)
-
-suite.ENTRIES = (
-    entry("first", "papers"),
-    entry("long", "papers", "wait"),
-    entry("longer", "papers", "wait"),
-    entry("race", "peers"),
-)
-suite.POLL_SECONDS = 0.02
-command.write_results = lambda *given, **named: None
-sys.exit(command.main(["papers", "--jobs", "2", "--folder", sys.argv[1]]))
-"""
-
-
-def wait_for(condition, process):
-    end = time.monotonic() + 60
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    # one that has ended and that nobody has asked about yet is not alive
-    return sys.platform != "linux" or "zombie" not in Path(f"/proc/{pid}/status").read_text()
-
-
-posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
-
-
-@posix
-def test_ctrl_c_keeps_what_is_complete_and_the_same_command_goes_on(bench, tmp_path):
-    path = f"{os.environ['PYTHONPATH']}{os.pathsep}{ROOT}"
-    command = [sys.executable, "-c", DRIVER, str(bench.folder)]
-
-    def start():
-        return subprocess.Popen(
-            command,
-            env={**os.environ, "PYTHONPATH": path},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def started():
-        return {e["name"] for e in bench.events("start")} >= {"first", "long", "longer"}
-
-    with start() as process:
-        try:
-            wait_for(started, process)
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-            said, errors = process.communicate(timeout=60)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 130
-    assert errors == ""
-    assert "stopped; what is complete is kept, and the same command goes on from there" in said
-    assert not any(alive(e["pid"]) for e in bench.events("start"))
-    assert bench.status() == {"first": "complete", "long": "unfinished", "longer": "unfinished"}
-    # they were asked to stop once, and had the time to write what they had
-    assert {e["name"] for e in bench.events("interrupted")} == {"long", "longer"}
-    assert {e["name"] for e in bench.events("end")} == {"first", "long", "longer"}
-    for name in ("long", "longer"):
-        assert bench.record(name)["cells"] == "up to the interruption"
-    assert not list(bench.folder.glob("*.part"))
-    before = (bench.folder / "first.json").read_bytes()
-
-    bench.calls_path.unlink()
-    (tmp_path / "go").touch()
-    with start() as process:
-        said, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, "")
-    assert {(e["name"], e["found"]) for e in bench.events("start")} == {
-        ("long", "up to the interruption"),
-        ("longer", "up to the interruption"),
-    }
-    assert set(bench.status().values()) == {"complete"}
-    assert (bench.folder / "first.json").read_bytes() == before
 
 
 # ----------------------------------------------------------------------------------------------

@@ -36,9 +36,6 @@ EVERY_CASE = {
 
 # Tests of which a case takes more than about three seconds.
 SLOW = {
-    "tests/benchmarks/test_benchmark_suite.py": """
-        test_ctrl_c_keeps_what_is_complete_and_the_same_command_goes_on
-    """,
     "tests/cli/test_cli.py": """
         test_a_terminal_that_knows_ascii_only test_columns_of_every_kind_with_gaps
         test_control_c_stops_without_a_trace test_files_that_grow_too_large_leave_nothing_behind

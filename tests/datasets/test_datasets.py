@@ -465,15 +465,6 @@ def test_pickles_are_not_opened(tiny, tmp_path):
         load_dataset("tiny", folder=tmp_path)
 
 
-@pytest.mark.parametrize("suffix", ["", ".bz2"])
-def test_a_lost_second_half_is_named(tiny, tmp_path, suffix):
-    path = (write_bz2 if suffix else write_libsvm)(tmp_path)
-    (tmp_path / f"tiny.t{suffix}").unlink()
-    with damaged(path) as raised:
-        load_dataset("tiny", folder=tmp_path)
-    assert str(tmp_path / f"tiny.t{suffix}") in str(raised.value)
-
-
 # ----------------------------------------------------------------------------------------------
 # Categories
 # ----------------------------------------------------------------------------------------------
@@ -650,16 +641,6 @@ def test_openml_is_asked_for_name_and_version_and_its_labels_become_ours(
     assert found.path == tmp_path / "tiny.npz"
     load_dataset("tiny", folder=tmp_path, download=True)
     assert len(calls) == 1
-
-
-def test_downloads_go_to_the_first_folder(tiny, tmp_path, monkeypatch):
-    given, named, home = folders(tmp_path, monkeypatch)
-    openml(monkeypatch, NUMBERS, WORDS)
-    assert load_dataset("tiny", folder=given, download=True).path.parent == given
-    (given / "tiny.npz").unlink()
-    assert load_dataset("tiny", download=True).path.parent == named
-    monkeypatch.delenv("GRAYZONE_DATA")
-    assert load_dataset("tiny", download=True).path.parent == home
 
 
 @pytest.mark.parametrize(
@@ -945,17 +926,6 @@ def test_twonorm_is_right_as_often_as_breimans():
     assert abs(y.mean() - 0.5) < 4 * 0.5 * error
     p = expit(2 * (X @ means))  # the ratio of two normal densities around ± the means
     assert_calibrated(y, np.column_stack([1 - p, p]))
-
-
-def test_the_default_clusters_are_where_they_are_said_to_be():
-    X, y, _ = make_four_clusters(40_000, random_state=6)
-    centres = np.array([[-3.0, 1.0], [4.0, 2.0], [2.0, 3.0], [3.0, -3.0]])
-    shares = np.array([0.1, 0.4, 0.25, 0.25])
-    of_class = [X[y == 0].mean(axis=0), X[y == 1].mean(axis=0)]
-    expected = (shares[:, None] * centres).reshape(2, 2, 2).sum(axis=1) / 0.5
-    # two places of a class, up to seven apart, and 0.8 around them
-    np.testing.assert_allclose(of_class, expected, rtol=0, atol=4.5 * 3.5 / np.sqrt(20_000))
-    assert abs(y.mean() - 0.5) < 4 * 0.5 / np.sqrt(len(y))
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e-9, 1e160])

@@ -117,15 +117,6 @@ def test_bounds_are_drawn_against_the_number_of_bases(machine):
     assert display.ax_.get_ylabel()
 
 
-def test_the_dot_is_at_the_best_held_out_bound(data):
-    stopped = make(30, gamma="width").fit(*data)
-    assert stopped.n_iter_ < 30  # otherwise nothing is shown
-    display = BoundPathDisplay.from_estimator(stopped)
-    ((at, height),) = display.point_.get_xydata()
-    assert at == stopped.n_iter_
-    assert height == max(display.held_out_line_.get_ydata())
-
-
 def test_accuracy_is_that_of_all_bases_on_the_rows_given(machine, others):
     X, y = others
     weights = np.random.default_rng(0).random(len(y))

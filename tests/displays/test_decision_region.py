@@ -17,7 +17,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.data import esl_probability
 from grayzone import (
     BayesDecisionClassifier,
     ImportVectorMachine,
@@ -241,16 +240,6 @@ def test_ties_on_the_grid_are_no_disagreement():
     np.testing.assert_allclose(vertices(display.boundary_)[:, 0], 0.0, atol=1e-12)
 
 
-def test_one_decision_everywhere_has_no_boundary(moons, machine):
-    X, y = moons
-    clf = ImportVectorMachine(C=10.0, gamma=1.0, costs=[[0, 1], [0, 0]]).fit(X, y)
-    display = draw(clf, X, y)
-    assert not len(vertices(display.boundary_))
-    assert not any("boundary" in text for text in legend(display))
-    assert len(display.regions_) == 1
-    display.figure_.canvas.draw()
-
-
 # ------------------------------------------------------------------------------------------
 
 
@@ -330,21 +319,6 @@ def test_probabilities_beyond_the_zone_are_said_to_be(moons, blobs, machine):
         assert not any("faithful" in text for text in legend(display))
     three = TruncatedLogisticRegression(kernel="rbf", gamma=0.5).fit(*blobs)
     assert any("[0, 0.731]" in text for text in legend(draw(three, blobs[0])))
-
-
-def test_the_reference_is_decided_by_the_same_costs(load, data_dir):
-    X, y = load("esl_mixture")
-    clf = ImportVectorMachine(C=1 / 0.135, gamma=1.0, costs={0: 1.0, 1: 3.0}).fit(X, y)
-    display = draw(clf, X, y, reference=esl_probability)
-    line = vertices(display.reference_)
-    assert len(line) > 200
-    np.testing.assert_allclose(esl_probability(line), 0.25, atol=1e-2)
-    p = clf.predict_proba(vertices(display.boundary_))[:, 1]
-    np.testing.assert_allclose(p, 0.25, atol=1e-2)
-    assert "reference boundary" in legend(display)
-    on_grid = esl_probability(nodes_of(display)).reshape(display.xx0.shape)
-    same = draw(clf, X, y, reference=on_grid)
-    np.testing.assert_array_equal(same.reference_.get_xydata(), display.reference_.get_xydata())
 
 
 # ------------------------------------------------------------------------------------------

@@ -113,10 +113,10 @@ HEAVY = {
         test_options_are_those_of_the_command
     """,
     "tests/docs/test_extending_pages.py": """
-        test_a_loss_serves_three_classes test_a_source_gives_what_numpy_gives
+        test_a_source_gives_what_numpy_gives
         test_a_loss_with_an_intercept_and_weights_reaches_the_optimum
         test_the_classifier_of_the_page_has_the_gap_that_it_tells
-        test_the_page_of_solvers_tells_of_gaps_that_close test_the_strategy_never_goes_uphill
+        test_the_strategy_never_goes_uphill
     """,
     "tests/laws/test_found_by_fuzzing.py": """
         test_a_polynomial_next_to_no_penalty_ends_below_rounding
@@ -293,7 +293,6 @@ HEAVY = {
     "tests/displays/test_bound_displays.py": """
         test_accuracies_along_the_bases_are_those_of_smaller_machines
         test_names_are_those_of_the_data test_pipelines_and_searches_show_the_machine_in_them
-        test_the_dot_is_at_the_best_held_out_bound
     """,
     "tests/displays/test_decision_region.py": """
         test_both_ways_lead_to_the_same_picture test_contours_of_the_probability test_more_classes

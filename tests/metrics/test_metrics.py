@@ -396,21 +396,6 @@ def test_the_band_of_a_cost_curve_is_that_of_a_mean(weighted):
         assert curve.lower[k] < curve.mean_cost[k] < curve.upper[k]
 
 
-def test_bands_of_few_rows_and_of_ends():
-    curve = cost_curve([0, 1], [0.0, 1.0], n_bootstrap=50, random_state=0)
-    np.testing.assert_array_equal(curve.thresholds, [0.0, 1.0])
-    np.testing.assert_array_equal(curve.mean_cost, [0.5, 0.0])
-    np.testing.assert_array_equal(curve.lower, [0.0, 0.0])
-    np.testing.assert_array_equal(curve.upper, [1.0, 0.0])
-    again = cost_curve([0, 1], [0.25, 0.5], n_bootstrap=50, random_state=0)
-    assert len(again.lower) == len(again.upper) == len(again.thresholds) == 4
-    rows = [0, 1, 1], [0.2, 0.3, 0.7]
-    with pytest.raises(ValueError, match="confidence must be between 0 and 1; got 95"):
-        cost_curve(*rows, n_bootstrap=10, confidence=95)
-    with pytest.raises(ValueError, match="n_bootstrap must be 0, for no band, or at least 2"):
-        cost_curve(*rows, n_bootstrap=1)
-
-
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("costs", [None, "matrix", "balanced"])
 def test_risk_coverage_curve_is_what_bayes_decision_does(n_classes, costs):

@@ -133,18 +133,6 @@ def test_a_cost_curve_moves_all_thresholds_by_one_factor_of_their_odds(ties):
     assert display.zone is None
 
 
-def test_rows_of_certain_thresholds_stay_on_their_side():
-    """A row that costs nothing to miss is positive by certainty alone; one without a stake is."""
-    E = cost_matrices({0: [1.0, 1.0, 0.0, 0.0], 1: [1.0, 0.0, 1.0, 0.0]}, [0, 1])
-    curve = cost_curve([0, 1, 0, 1], [0.5, 0.9, 0.1, 0.5], example_costs=E)
-    assert np.all(np.isfinite(curve.mean_cost))
-    k = np.searchsorted(curve.thresholds, 0.5, side="left")  # Bayes' rule
-    assert curve.mean_cost[k] == 0.25
-    tie = cost_curve([0, 1], [1.0, 0.5], example_costs=E[[1, 0]])  # p = 1 at the threshold 1
-    k = np.searchsorted(tie.thresholds, 2 / 3, side="left")
-    assert tie.mean_cost[k] == expected_cost([0, 1], [1, 1], example_costs=E[[1, 0]])
-
-
 def test_risk_coverage_by_rows_is_what_bayes_rule_does():
     rng = np.random.default_rng(0)
     proba, y = rng.dirichlet(np.ones(3), size=50), rng.integers(3, size=50)
@@ -159,23 +147,6 @@ def test_risk_coverage_by_rows_is_what_bayes_rule_does():
     display = RiskCoverageDisplay.from_predictions(y, proba, example_costs=E, reject_cost=0.3)
     np.testing.assert_array_equal(display.risk, curve.risk)
     assert display.point_ is not None
-
-
-def test_displays_of_estimators_take_costs_of_rows():
-    X, y = make_classification(150, 4, random_state=0)
-    clf = BayesDecisionClassifier(LogisticRegression(), costs={0: 1, 1: 4}).fit(X, y)
-    E = cost_matrices({0: np.exp(X[:, 0]), 1: 2.0}, [0, 1])
-    p = clf.predict_proba(X)
-    one = CostCurveDisplay.from_estimator(
-        clf, X, y, example_costs=E, n_bootstrap=10, random_state=0
-    )
-    other = cost_curve(y, p, example_costs=E, n_bootstrap=10, random_state=0)
-    np.testing.assert_array_equal(one.mean_cost, other.mean_cost)
-    np.testing.assert_array_equal(one.upper, other.upper)
-    mean = np.exp(X[:, 0]).mean()
-    assert one.threshold == pytest.approx(mean / (mean + 2.0))
-    got = RiskCoverageDisplay.from_estimator(clf, X, y, example_costs=E)
-    np.testing.assert_array_equal(got.risk, risk_coverage_curve(y, p, example_costs=E).risk)
 
 
 # Ranges of costs ----------------------------------------------------------------------------

@@ -181,15 +181,6 @@ def test_counts_at_every_step(page, truncated, halves):
     assert [sums["w"][0] for sums in own["sums"]] == [int((~sick).sum()), int(sick.sum())]
 
 
-def test_start_is_the_models_threshold(page, truncated):
-    own = page.summary["binary"]
-    assert own["cuts"] == (truncated.threshold_, truncated.threshold_) == (0.2, 0.2)
-    assert [own["steps"][k] for k in own["start"]] == [0.2, 0.2]
-    tp, fp = at_steps(own)[own["start"][1]]
-    at_start = (4.0 * (own["sums"][1]["w"][0] - tp) + fp) / page.summary["n_rows"]
-    assert at_start == pytest.approx(page.summary["mean_cost"], rel=1e-14)
-
-
 @pytest.mark.parametrize("start", [0.0, 1 / 3, 0.1234567, 0.5, 0.9, 1.0])
 def test_any_threshold_is_a_step(start):
     p = np.random.default_rng(0).uniform(size=50)
@@ -383,16 +374,6 @@ def test_threshold_of_decisions_that_costs_do_not_explain(halves):
     start = found.summary["binary"]["start"][1]
     table = found.summary["confusion"]
     assert at_steps(found.summary["binary"])[start] == (table[1][1], table[0][1])
-
-
-def test_price_of_right_decisions_is_in_every_number(halves):
-    costs = [[0.5, 3.0], [10.0, 2.0]]
-    model = BayesDecisionClassifier(LogisticRegression(), costs=costs).fit(*halves[0])
-    page = report(model, *halves[1])
-    (tn, fp), (fn, tp) = page.summary["confusion"]
-    mean = (0.5 * tn + 3 * fp + 10 * fn + 2 * tp) / len(halves[1][1])
-    assert page.summary["mean_cost"] == pytest.approx(mean, rel=1e-13)
-    assert page.summary["binary"]["cuts"][0] == pytest.approx(2.5 / 10.5, rel=1e-14)
 
 
 def test_decisions_that_no_cut_explains_stay_as_they_are():

@@ -396,6 +396,24 @@ def test_probabilities_of_the_positive_class_are_enough():
     assert {-1, 1} == set(np.sign(x))
 
 
+def test_plot_draws_again_where_it_is_told(moons, machine):
+    X, y = moons
+    first = draw(machine, X, y)
+    old = first.boundary_.get_xydata()
+    _, ax = plt.subplots()
+    again = first.plot(ax=ax, name="other", color="red", linewidth=3)
+    assert again is first
+    assert again.ax_ is ax
+    assert again.figure_ is ax.figure
+    assert again.boundary_.get_color() == "red"
+    assert again.boundary_.get_linewidth() == 3
+    assert "other" in legend(again)
+    np.testing.assert_array_equal(again.boundary_.get_xydata(), old)
+    again.plot(ax=ax, name="third")
+    assert legend(again).count("class 1") == 1
+    again.figure_.canvas.draw()
+
+
 # ------------------------------------------------------------------------------------------
 
 

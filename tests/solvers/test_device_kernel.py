@@ -30,7 +30,7 @@ from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.solvers.kernel import device_matrix, systems
 from grayzone.solvers.kernel.device_design import DeviceKernelDesign
-from grayzone.solvers.kernel.device_kernel import _Rounded
+from grayzone.solvers.kernel.device_kernel import _least, _Rounded
 from grayzone.solvers.kernel.device_matrix import (
     KernelSystem,
     KernelValues,
@@ -678,3 +678,14 @@ def test_the_rounded_loss(width, library):
             up, down = (loss.value(there(library, np.full(4, u + s))) for s in (h, -h))
             ascent = (as_numpy(up) - as_numpy(down)) / (2.0 * h)
             np.testing.assert_allclose(ascent, slope, atol=1e-6)
+
+
+def test_searches_along_a_line():
+    assert _least(lambda t: -1.0) == 1.0
+    assert _least(lambda t: t - 1.0) == 1.0
+    assert _least(lambda t: 1.0) == 1.0  # no descent at all: a full step is as good as any
+    for zero in (1e-3, 0.2, 0.7, 0.999):
+        assert abs(_least(lambda t, zero=zero: t - zero) - zero) <= 1e-3 * zero
+        # slopes rise at a kink, by far more on one side than on the other
+        kink = _least(lambda t, zero=zero: -1.0 if t < zero else 50.0)
+        assert abs(kink - zero) <= 0.01 * zero

@@ -531,6 +531,16 @@ def test_single_precision_promises_the_same(n_classes):
     np.testing.assert_allclose(*gains, rtol=1e-2, atol=1e-4 * gains[0].max())
 
 
+def test_points_of_little_power_are_not_chosen():
+    X, y = data(40)
+    near = np.vstack([X, X + 1e-6])  # power 1e-12 once its neighbour is there
+    growth = engine(near, np.tile(y, 2))
+    for _ in growth.grow():
+        pass
+    chosen = np.array(growth.basis.points) % 40
+    assert len(set(chosen.tolist())) == chosen.size
+
+
 # ---------------------------------------------------------------------------- truncated loss
 
 

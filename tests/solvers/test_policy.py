@@ -301,6 +301,17 @@ def test_a_minimum_is_stationary_and_does_not_depend_on_the_start(policy):
     )
 
 
+def test_intercepts_of_several_scores_sum_to_zero():
+    problem = make_problem(SoftmaxPolicy(3))
+    found = first_fit(problem)
+    np.testing.assert_allclose(found.coef.sum(axis=0), 0.0, atol=1e-10)
+
+
+def test_one_step_is_too_few_and_says_so():
+    problem = make_problem(BinaryPolicy(), penalty=1e-3, max_iter=1)
+    assert first_fit(problem).residual > 1e-3
+
+
 # ------------------------------------------------------------------------------------- Algorithm 1
 
 

@@ -165,6 +165,14 @@ def test_steps_that_gain_something_go_on():
     assert found.n_iter == 200
 
 
+def test_what_is_below_rounding_of_the_start_gains_nothing():
+    _, problem = two_classes()
+    falling = [state_at(problem, np.ones((1, 4)), settled=False, value=0.1**k) for k in range(300)]
+    found = solve(problem, Scripted(*falling), tol=1e-6, max_iter=200)
+    assert found.status is Status.STALLED
+    assert found.n_iter < 100
+
+
 def test_a_fit_that_was_stopped_is_not_begun_anew_by_another_solver():
     _, problem = three_classes()
     heard = []
@@ -176,6 +184,14 @@ def test_a_fit_that_was_stopped_is_not_begun_anew_by_another_solver():
     found = minimise_problem(problem, tol=0.0, max_iter=200, callback=stop)
     assert found.status is Status.STOPPED
     assert len(heard) == 1
+
+
+def test_stalled_below_the_tolerance_is_converged():
+    _, problem = two_classes()
+    there = optimal_state(problem, stalled=True)
+    found = solve(problem, Scripted(there, there), tol=1e-6, max_iter=50, polish=3)
+    assert found.status is Status.CONVERGED
+    assert found.n_iter == 1
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -190,6 +206,15 @@ def test_values_that_are_not_finite_end_the_loop(value):
     np.testing.assert_array_equal(found.coef, fair.coef)
     assert np.isfinite(found.certificate.gap)
     assert len(found.records) == 1
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+def test_never_finite():
+    _, problem = two_classes()
+    broken = state_at(problem, np.full((1, 4), np.nan))
+    found = solve(problem, Scripted(broken, broken), tol=1e-6, max_iter=50)
+    assert found.status is Status.NOT_FINITE
+    assert found.records == ()
 
 
 # --------------------------------------------------------------------------- records, callback

@@ -172,6 +172,13 @@ def test_inner_leaves_the_intercept_out(design):
     close(found.inner(xp.asarray(rows), xp.asarray(others)), X[rows] @ X[others].T)
 
 
+def test_shape(design, fit_intercept):
+    found, _, _ = design
+    assert (found.n_rows, found.n_features, found.n_coef) == (N, D, D + fit_intercept)
+    penalised = [1.0] * D + [0.0] * fit_intercept
+    np.testing.assert_array_equal(np.asarray(found.penalised()), penalised)
+
+
 def test_single_precision_is_summed_in_double():
     # 2^24 + 1 is not a single: a sum of a large and many small terms shows where it was added up
     X = np.ones((3000, 1), dtype=np.float32)

@@ -186,6 +186,15 @@ def test_from_any_start(seed, fit_intercept):
 
 
 @kinds(_jit.descend_pairs)
+def test_limit_of_pairs(run):
+    block = make_block(n=80, C=10.0)
+    assert block.descend(run, max_iter=7)[0] == 7
+    assert block.violation() > 1e-3
+    # no more than two rows a pair
+    assert np.count_nonzero(block.a) <= 14
+
+
+@kinds(_jit.descend_pairs)
 def test_negative_curvature_is_told(run):
     # K_ii + K_jj - 2 K_ij = -2 for a pair of opposite classes
     K = np.array([[1.0, 2.0], [2.0, 1.0]])
@@ -267,6 +276,13 @@ def check_compact(run, height, width, rows, columns):
         for r in reversed(range(a, b)):  # in any order
             run(buffer, rows, width, columns, r, r + 1)
     np.testing.assert_array_equal(buffer[: expected.size], expected)
+
+
+@kinds(_jit.compact)
+def test_compact(run):
+    check_compact(run, 6, 10, np.array([1, 2, 5]), np.array([0, 3, 4, 9]))
+    check_compact(run, 6, 10, np.arange(6), np.arange(10))
+    check_compact(run, 6, 10, np.array([], dtype=np.int64), np.array([2]))
 
 
 @given(st.data())

@@ -157,6 +157,15 @@ def test_row_squares(design, K):
     close(design.row_squares(), K[np.arange(design.n_rows), design.rows])
 
 
+def test_square_sums_know_the_intercept_only(design):
+    weights = np.random.default_rng(9).random((design.n_rows, 3))
+    sums = design.square_sums(weights)
+    assert sums.shape == (3, design.n_coef)
+    np.testing.assert_array_equal(sums[:, :N], 0.0)
+    if design.fit_intercept:
+        np.testing.assert_allclose(sums[:, -1], weights.sum(axis=0))
+
+
 def test_take_keeps_the_centres(design, K):
     part = np.array([2, 0, 4])
     taken = design.take(part)
@@ -168,6 +177,13 @@ def test_take_keeps_the_centres(design, K):
     filled = np.zeros((design.n_rows, Q))
     filled[part] = residual
     np.testing.assert_allclose(taken.gradient(residual), design.gradient(filled), rtol=1e-15)
+
+
+def test_keeping_values_changes_nothing(design):
+    coef = coefficients(design)
+    kept = design.keeping()
+    close(kept.scores(coef), design.scores(coef))
+    close(kept.take(np.array([1, 3])).scores(coef), design.take(np.array([1, 3])).scores(coef))
 
 
 def test_kept_values_are_computed_once():
@@ -185,6 +201,20 @@ def test_kept_values_are_computed_once():
     for seed in range(3):
         no_room.scores(coefficients(no_room, seed))
     assert len(calls) == 4
+
+
+def test_precision_is_that_of_the_kernel_values():
+    assert KernelDesign(RBF, DATA.astype(np.float32)).precision == np.finfo(np.float64).eps
+    single = RBF(DATA, DATA).astype(np.float32)
+    design = KernelDesign(Kernel("precomputed"), single)
+    assert design.precision == np.finfo(np.float32).eps
+
+
+def test_there_is_no_hessian():
+    design = KernelDesign(RBF, DATA)
+    assert not design.forms_gram
+    with pytest.raises(NotImplementedError, match="Hessian"):
+        design.gram(np.ones((N, 1)), np.ones((N, 1)))
 
 
 def test_a_cheap_bound_on_a_norm_is_one(design):

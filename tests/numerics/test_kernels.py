@@ -149,6 +149,15 @@ def test_product_in_single_precision():
     assert np.abs(product - exact).max() > 1e-12
 
 
+@pytest.mark.parametrize("first", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("second", [np.asarray, sp.csr_array])
+def test_product_of_dense_and_sparse(kernel_and_expected, first, second):
+    kernel, expected = kernel_and_expected
+    coef = np.random.default_rng(2).normal(size=(len(Z), 2))
+    product = kernel.product(first(X), kernel.right(second(Z)), coef)
+    np.testing.assert_allclose(product, expected(X, Z) @ coef, rtol=1e-11, atol=1e-11)
+
+
 @given(
     st.sampled_from(["linear", "rbf", "laplacian"]),
     st.floats(0.01, 3.0),
@@ -187,6 +196,11 @@ def test_weights_in_scale_are_repeated_rows(stored):
 
 def test_scale_of_constant_data_is_one():
     assert resolve_kernel("rbf", "scale", 3, 0.0, np.ones((5, 2))).gamma == 1.0
+
+
+def test_a_number_is_taken_as_it_is():
+    kernel = resolve_kernel("poly", 0.25, 2, -1, X)
+    assert (kernel.name, kernel.gamma, kernel.degree, kernel.coef0) == ("poly", 0.25, 2, -1.0)
 
 
 BAD = {

@@ -89,3 +89,8 @@ def test_amounts_that_are_refused_are_named(values, owners, message):
 def test_errors_of_weights(weights, message):
     with pytest.raises(ValueError, match=message):
         check_weights(weights, 2)
+
+
+def test_one_weight_for_all():
+    np.testing.assert_array_equal(check_weights(2.0, 3), [2, 2, 2])
+    np.testing.assert_array_equal(check_weights(None, 2), [1, 1])

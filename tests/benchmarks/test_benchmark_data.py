@@ -5,10 +5,6 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.data import (
-    bank_marketing,
-    class_centres,
-    class_mixture,
-    class_probabilities,
     dataset,
     esl_mixture,
     esl_probability,
@@ -16,7 +12,6 @@ from benchmarks.data import (
     labelled_table,
     mnist,
     random_split,
-    thinned,
 )
 
 
@@ -55,20 +50,6 @@ def test_esl_sample_is_the_one_of_the_book():
     assert 1 - neighbours.score(X, y) == pytest.approx(0.155, abs=1e-12)
 
 
-def test_three_classes_follow_their_probabilities():
-    centres = class_centres(seed=1)
-    X, y, p = class_mixture(20_000, centres, seed=2)
-    np.testing.assert_array_equal(np.bincount(y), [20_000] * 3)
-    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(p, class_probabilities(X, centres))
-    for k in range(3):
-        for low in np.arange(0, 1, 0.1):
-            inside = (p[:, k] >= low) & (p[:, k] < low + 0.1)
-            q = p[inside, k]
-            error = np.sqrt((q * (1 - q)).sum()) / inside.sum()
-            assert abs(np.mean(y[inside] == k) - q.mean()) < 4 * error
-
-
 def test_random_splits_are_standardised_on_their_training_part():
     X, y = labelled_table("ionosphere")
     split = random_split(X, y, 315, seed=3)
@@ -89,17 +70,6 @@ def test_random_splits_are_standardised_on_their_training_part():
     assert not np.array_equal(random_split(X, y, 315, seed=4).y_train, split.y_train)
 
 
-def test_bank_marketing_has_numbers_and_indicators():
-    X, y = bank_marketing()
-    assert X.shape == (45_211, 51)
-    np.testing.assert_array_equal(np.bincount(y), [39_922, 5_289])
-    indicators = X[:, 7:]
-    assert set(np.unique(indicators)) == {0.0, 1.0}
-    np.testing.assert_array_equal(indicators.sum(axis=1), 9.0)  # one for each of nine attributes
-    assert np.all(indicators.any(axis=0))
-    np.testing.assert_array_equal(X[0, :7], [58, 2143, 5, 261, 1, -1, 0])
-
-
 def test_mnist_is_scaled_and_complete():
     split = mnist()
     assert split.X_train.shape == (60_000, 784)
@@ -109,12 +79,3 @@ def test_mnist_is_scaled_and_complete():
     np.testing.assert_array_equal(np.bincount(split.y_test)[[0, 9]], [980, 1_009])
     # as the paper counts them
     assert np.count_nonzero(~split.X_train.any(axis=0)) == 67
-
-
-def test_thinned_sets_are_as_unbalanced_as_asked_for():
-    X, y = labelled_table("spambase")
-    few, labels = thinned(X, y, 1_000, 20, seed=1)
-    np.testing.assert_array_equal(np.bincount(labels), [1_000, 50])
-    known = {(*row, label) for row, label in zip(X.tolist(), y.tolist(), strict=True)}
-    assert all((*row, k) in known for row, k in zip(few.tolist(), labels.tolist(), strict=True))
-    assert not np.array_equal(thinned(X, y, 1_000, 20, seed=2)[0], few)

@@ -47,20 +47,6 @@ def note(event, **more):
         file.write(json.dumps(record) + "\\n")
 
 
-def running():
-    events = [json.loads(line) for line in calls.read_text().splitlines()]
-    ended = {e["name"] for e in events if e["event"] == "end"}
-    return {e["name"] for e in events if e["event"] == "start"} - ended
-
-
-def until(condition, seconds=60):
-    end = time.time() + seconds
-    while not condition():
-        if time.time() > end:
-            sys.exit("waited in vain")
-        time.sleep(0.01)
-
-
 def write(**results):
     measure("value", options.value, better="higher", slack=0.5)
     print_table("What was seen", ("", "value"), [[name, options.value]])
@@ -76,11 +62,7 @@ note(
     data=os.environ["GRAYZONE_DATA"],
     found=options.output.is_file() and json.loads(options.output.read_text()).get("cells"),
 )
-if options.behave == "meet":  # until another one runs at the same time
-    until(lambda: len(running()) > 1 or (calls.parent / "met").exists())
-    (calls.parent / "met").touch()
-    time.sleep(0.1)
-elif options.behave == "fail":
+if options.behave == "fail":
     print("\\n".join(f"line {k}" for k in range(40)))
     write(cells="of a failure")
     sys.exit(3)
@@ -237,31 +219,6 @@ def test_quick_and_full_runs_do_not_mix(bench):
     assert bench.record("one")["report"]["measures"]["value"]["value"] == 2.0
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_papers_run_side_by_side_and_races_alone(bench, monkeypatch, jobs):
-    behave = ("meet",) if jobs == 2 else ()
-    papers = [entry(f"paper {k}", full=behave) for k in range(5)]
-    races = [entry(f"race {k}", "peers") for k in range(2)]
-    # races first in the list: their turn comes last all the same
-    bench.offer(races[0], *papers, races[1])
-    monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    assert bench.run(jobs=jobs) == 0
-    spans = {e["name"]: [e["time"]] for e in bench.events("start")}
-    for event in bench.events("end"):
-        spans[event["name"]].append(event["time"])
-    most = max(
-        sum(start <= moment < end for start, end in spans.values())
-        for moment in (start for start, _ in spans.values())
-    )
-    assert most == jobs
-    last_paper = max(end for name, (_, end) in spans.items() if name.startswith("paper"))
-    assert last_paper < spans["race 0"][0] < spans["race 0"][1] < spans["race 1"][0]
-    for event in bench.events("start"):
-        expected = 7 if event["name"].startswith("race") else 7 // jobs
-        assert event["threads"] == expected
-        assert event["variables"] == [str(expected)] * 2
-
-
 # ----------------------------------------------------------------------------------------------
 # What benchmarks show
 # ----------------------------------------------------------------------------------------------
@@ -392,30 +349,6 @@ def test_worse_better_or_chance(tmp_path, capsys, better, old, new, slack, verdi
     assert row[5:] == [verdict] * bool(verdict)
     assert max(map(len, lines)) < 100  # also where nothing is due to chance
     assert lines[-1] == f"{code} worse, {int(verdict == 'better')} better"
-
-
-NO_RESULTS = {
-    "nothing": None,
-    "text": b"once upon a time",
-    "half": b'{"report": {"measures"',
-    "other": b'{"cells": {}}',
-    "text for a number": b'{"report": {"measures": {"a": {"value": "x", "better": "lower", '
-    b'"slack": 1}}}}',
-    "no direction": b'{"report": {"measures": {"a": {"value": 1, "better": "up", "slack": 1}}}}',
-}
-
-
-@pytest.mark.parametrize("case", NO_RESULTS)
-def test_files_that_are_no_results(tmp_path, capsys, case):
-    good = measures(tmp_path / "good.json", a=(1.0, "lower", 0.1))
-    bad = tmp_path / "bad.json"
-    if NO_RESULTS[case] is not None:
-        bad.write_bytes(NO_RESULTS[case])
-    for pair in ((good, bad), (bad, good)):
-        with pytest.raises(SystemExit) as stopped:
-            compare(*pair)
-        assert stopped.value.code == 2  # 1 would say that something is worse
-        assert f"{bad} holds no results of a benchmark" in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------------------------

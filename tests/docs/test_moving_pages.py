@@ -1,6 +1,5 @@
 """The pages of docs/moving: their code runs, figures are the recorded ones, words are true."""
 
-import copy
 import importlib.util
 import json
 import re
@@ -70,26 +69,3 @@ def test_figures_are_the_recorded_ones(name, results):
     assert blocks
     for block, inside in blocks:
         assert inside == pages.written(block, results)
-
-
-def test_every_extract_is_on_a_page():
-    shown = [block for name in NAMES for block, _ in pages.blocks(text_of(name))]
-    assert sorted(shown) == sorted(pages.EXTRACTS)
-
-
-def test_other_results_change_the_page(results, tmp_path):
-    results = copy.deepcopy(results)
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- figures: limits -->\nstale\n<!-- end of figures -->\nafter\n")
-    table = next(
-        t
-        for t in results["entries"]["moving"]["report"]["tables"]
-        if t["title"].startswith("Limits")
-    )
-    table["rows"][0][1] = "12.345"
-    pages.update_pages(results, [page])
-    text = page.read_text()
-    assert "12.345" in text
-    assert "stale" not in text
-    assert text.startswith("before\n")
-    assert text.endswith("<!-- end of figures -->\nafter\n")

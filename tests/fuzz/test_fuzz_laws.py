@@ -28,7 +28,6 @@ from fuzz.rows import (
 )
 from fuzz.shrink import shrunk
 from grayzone import (
-    RateLimitClassifier,
     TruncatedLogisticRegression,
 )
 from grayzone.numerics.checks import check_number
@@ -188,51 +187,6 @@ def test_a_fit_worse_than_the_dual_coefficients_of_svc_is_found(monkeypatch):
     assert outcome.compared == ["a constant", "SVC's dual coefficients"]
     plant(monkeypatch, shrunk)
     assert {f.kind for f in examine(case).findings} == {"worse than SVC's dual coefficients"}
-
-
-def lets_too_many_through(model):
-    model.rates_["fpr"] = 0.6
-
-
-def loses_too_many(model):
-    model.rates_["recall"] = 0.4
-
-
-def is_wrong_too_often(model):
-    model.rates_["precision"] = float("nan")
-
-
-def leaves_its_range(model):
-    model.threshold_range_ = (0.0, 0.1)
-    model.threshold_ = 0.2
-
-
-def decides_otherwise(model):
-    model.predict = lambda X: np.ones(len(X), dtype=int)
-
-
-@pytest.mark.parametrize(
-    ("defect", "kind", "limit"),
-    [
-        (lets_too_many_through, "limit broken", {}),
-        (loses_too_many, "limit broken", {"min_recall": 0.5}),
-        (is_wrong_too_often, "limit broken", {"min_precision": 0.2}),
-        (leaves_its_range, "limit broken", {}),
-        (decides_otherwise, "dear decisions", {}),
-    ],
-)
-def test_a_limit_that_is_not_kept_is_found(monkeypatch, defect, kind, limit):
-    case = case_of("RateLimitClassifier", rows={**ROWS, "n": 120, "kind": "blobs"}, **limit)
-    assert not examine(case).findings
-    whole = RateLimitClassifier.fit
-
-    def fit(self, X, y=None, **params):
-        whole(self, X, y, **params)
-        defect(self)
-        return self
-
-    monkeypatch.setattr(RateLimitClassifier, "fit", fit)
-    assert kind in {finding.kind for finding in examine(case).findings}
 
 
 # ------------------------------------------------------------------------------------------

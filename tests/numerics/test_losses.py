@@ -401,40 +401,6 @@ def test_multinomial_derivatives(softmax, xp):
     assert np.linalg.eigvalsh(bend).min() >= -1e-15
 
 
-def test_two_classes_are_the_binary_loss(xp):
-    rng = np.random.default_rng(0)
-    f = 4.0 * rng.normal(size=(40, 2))
-    label = rng.integers(2, size=40)
-    floor = xp.asarray(rng.normal(size=40) - 1.0)
-    sign = np.where(label == 1, 1.0, -1.0)
-    many, scores = Multinomial(one_hot(label, 2, xp), floor), xp.asarray(f)
-    margin = SignedMargin(xp.asarray(sign))
-    odds = xp.asarray(f[:, 1:] - f[:, :1])
-    two, u = TruncatedLogistic(floor), margin.margin(odds)
-    np.testing.assert_allclose(host(many.margin.margin(scores)), host(u), rtol=1e-13, atol=1e-15)
-    np.testing.assert_allclose(host(many.value(scores)), host(two.value(u)), rtol=1e-13)
-    pulled = host(margin.pull(odds, two.slope(u)))
-    np.testing.assert_allclose(
-        host(many.slope(scores)), np.hstack([-pulled, pulled]), rtol=1e-12, atol=1e-15
-    )
-    bend = host(two.curvature(u))[:, None, None] * np.array([[1.0, -1.0], [-1.0, 1.0]])
-    np.testing.assert_allclose(host(many.curvature(scores)), bend, rtol=1e-12, atol=1e-15)
-    a = rng.uniform(size=40)
-    duals = np.stack([sign * a, -sign * a], axis=1)
-    np.testing.assert_allclose(
-        host(many.conjugate(xp.asarray(duals))),
-        host(two.conjugate(xp.asarray(a))),
-        rtol=1e-13,
-        atol=1e-15,
-    )
-    np.testing.assert_allclose(
-        host(many.fenchel_young(scores, xp.asarray(duals))),
-        host(two.fenchel_young(u, xp.asarray(a))),
-        rtol=1e-11,
-        atol=1e-14,
-    )
-
-
 def random_duals(rng, label, k, top=1.0):
     """Admissible duals: mass off the own class, taken from the own class."""
     given = rng.dirichlet(np.ones(k), size=len(label)) * top * rng.uniform(size=(len(label), 1))

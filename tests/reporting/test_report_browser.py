@@ -429,18 +429,6 @@ def test_two_cuts_follow_costs(opened):
             assert shown(page) == problem.expected(*standing(page, steps), steps=steps, **now)
 
 
-def test_fields_that_hold_no_cost_are_as_trained(opened):
-    problem = Problem()
-    with opened(problem.page()) as page:
-        start = shown(page)
-        for id_ in ("cost-1", "cost-0", "share", "cases"):
-            page.fill(f"#{id_}", "")
-        assert shown(page) == start
-        for id_ in ("cost-1", "cost-0", "share", "cases"):
-            page.fill(f"#{id_}", "-3")
-        assert shown(page) == start
-
-
 def test_sliders_and_fields_are_one(opened):
     problem = Problem()
     with opened(problem.page()) as page:
@@ -529,25 +517,6 @@ def test_keyboard_alone_is_enough(opened):
         page.focus("#reset")
         page.keyboard.press("Enter")
         assert step_of(page) == start
-
-
-def test_rare_events(opened):
-    problem = Problem()
-    rng = np.random.default_rng(1)
-    problem.p = problem.score = 1 / (1 + np.exp(6.9 - 1.5 * rng.normal(size=331)))
-    problem.codes = (rng.uniform(size=331) < 40 * problem.p).astype(int)
-    problem.costs[:] = [[0.0, 1.0], [1_000.0, 0.0]]
-    problem.decided = (problem.p >= 1 / 1_001).astype(int)
-    with opened(problem.page()) as page:
-        steps, recalls = steps_of(page), set()
-        start = step_of(page)
-        assert steps[start] == 1 / 1_001
-        for step in range(start - 100, start + 200, 60):
-            move(page, step)
-            cells = shown(page)
-            assert cells == problem.expected(steps[step], steps[step], steps=steps)
-            recalls.add(cells["recall"])
-        assert len(recalls) > 3  # the slider has its steps where it matters
 
 
 def test_three_classes_with_factors_and_staying_undecided(opened):

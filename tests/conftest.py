@@ -28,12 +28,16 @@ HAVE_ONNX = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime
 BROWSER = ("tests/docs/test_site_in_a_browser.py", "tests/reporting/test_report_browser.py")
 NEVER = r"(?!)"  # a pattern of no name
 
-# A busy machine is no reason to fail: no deadlines, no complaint about slow generation.
-COMMON = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
-hypothesis.settings.register_profile("dev", **COMMON)
-# In CI the same examples every time, so that a failure belongs to the change that shows it.
-hypothesis.settings.register_profile("ci", derandomize=True, database=None, **COMMON)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+# The same examples every time: a failure belongs to the change that shows it, and random search is
+# for `python -m fuzz`. A busy machine is no reason to fail: no deadlines, no complaint of slowness.
+hypothesis.settings.register_profile(
+    "same examples",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("same examples")
 
 
 @pytest.fixture(scope="session")

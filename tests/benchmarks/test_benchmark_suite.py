@@ -1,27 +1,21 @@
 """A run of many benchmarks: stopped, failed, gone on with; its results, and their comparison."""
 
-import contextlib
 import importlib.util
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import report, results, suite
-from benchmarks.__main__ import main, parse_arguments
-from benchmarks.compare import compare, read_measures
+from benchmarks.__main__ import main
+from benchmarks.compare import compare
 from benchmarks.suite import Entry
 from grayzone.datasets import list_datasets
-from grayzone.datasets._catalogue import CATALOGUE
-from grayzone.datasets._catalogue import Entry as DataEntry
-from grayzone.datasets._contents import Contents
 
 ROOT = Path(__file__).resolve().parents[2]
 # Children of the suite notice nothing of what tests change in this process: they are told by
@@ -30,7 +24,6 @@ STUB = """
 import argparse
 import json
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -54,20 +47,6 @@ def note(event, **more):
         file.write(json.dumps(record) + "\\n")
 
 
-def running():
-    events = [json.loads(line) for line in calls.read_text().splitlines()]
-    ended = {e["name"] for e in events if e["event"] == "end"}
-    return {e["name"] for e in events if e["event"] == "start"} - ended
-
-
-def until(condition, seconds=60):
-    end = time.time() + seconds
-    while not condition():
-        if time.time() > end:
-            sys.exit("waited in vain")
-        time.sleep(0.01)
-
-
 def write(**results):
     measure("value", options.value, better="higher", slack=0.5)
     print_table("What was seen", ("", "value"), [[name, options.value]])
@@ -83,35 +62,13 @@ note(
     data=os.environ["GRAYZONE_DATA"],
     found=options.output.is_file() and json.loads(options.output.read_text()).get("cells"),
 )
-if options.behave == "meet":  # until another one runs at the same time
-    until(lambda: len(running()) > 1 or (calls.parent / "met").exists())
-    (calls.parent / "met").touch()
-    time.sleep(0.1)
-elif options.behave == "fail":
+if options.behave == "fail":
     print("\\n".join(f"line {k}" for k in range(40)))
     write(cells="of a failure")
     sys.exit(3)
-elif options.behave == "mumble":
-    sys.stdout.buffer.write(b"not text: \\xff\\xfe\\n")
-    sys.exit(4)
 elif options.behave == "say nothing":
     note("end")
     sys.exit(0)
-elif options.behave == "die":
-    os.kill(os.getpid(), signal.SIGKILL)
-elif options.behave == "wait" and not (calls.parent / "go").exists():
-    try:
-        until(lambda: False)
-    except KeyboardInterrupt:
-        note("interrupted")
-        time.sleep(0.5)
-        write(cells="up to the interruption")
-        note("end")
-        sys.exit(130)
-elif options.behave == "never stop":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    note("deaf")
-    until(lambda: False)
 write(cells="all")
 note("end")
 """
@@ -228,34 +185,6 @@ def test_what_is_complete_is_kept(bench, capsys):
     assert (bench.folder / "one.json").read_bytes() == before
 
 
-def test_again_runs_what_is_complete_from_the_beginning(bench):
-    bench.run()
-    bench.ran()
-    assert bench.run("two", again=True) == 0
-    # not even what it could have gone on from is left: its numbers may be those of older code
-    assert [e["found"] for e in bench.events("start")] == [False]
-    assert bench.ran() == ["two"]
-    assert json.loads((bench.folder / "two.json.old").read_text())["cells"] == "all"
-
-
-def test_changed_arguments_run_again(bench):
-    bench.run()
-    bench.ran()
-    bench.offer(entry("one"), entry("two", full=("--value", "3")), entry("race", "peers"))
-    assert bench.run() == 0
-    assert [e["found"] for e in bench.events("start")] == [False]
-    assert bench.ran() == ["two"]
-    assert bench.record("two")["report"]["measures"]["value"]["value"] == 3.0
-
-
-def test_results_that_were_deleted_are_made_anew(bench):
-    bench.run()
-    bench.ran()
-    (bench.folder / "one.json").unlink()
-    assert bench.run() == 0
-    assert bench.ran() == ["one"]
-
-
 def test_one_that_fails_does_not_stop_the_others(bench, capsys):
     bench.offer(entry("bad", full=("fail",)), entry("good"), entry("race", "peers"))
     assert bench.run() == 1
@@ -270,89 +199,6 @@ def test_one_that_fails_does_not_stop_the_others(bench, capsys):
     # what failed is tried again, and goes on from what it has
     assert bench.run() == 1
     assert [(e["name"], e["found"]) for e in bench.events("start")] == [("bad", "of a failure")]
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "reason"),
-    [("mumble", "exit 4"), ("die", "exit -9"), ("say nothing", "no results written")],
-)
-def test_ways_to_fail(bench, capsys, behaviour, reason):
-    bench.offer(entry("bad", full=(behaviour,)), entry("good"))
-    assert bench.run() == 1
-    assert bench.status() == {"bad": "failed", "good": "complete"}
-    assert bench.journal()["entries"]["bad"]["reason"] == reason
-    assert f"FAILED, {reason}" in capsys.readouterr().out
-
-
-def test_old_results_are_not_taken_for_those_of_a_run_that_wrote_none(bench):
-    bench.offer(entry("one", full=("fail",)))
-    bench.run()
-    assert (bench.folder / "one.json").is_file()
-    bench.offer(entry("one", full=("say nothing",)))
-    assert bench.run() == 1
-    assert bench.status() == {"one": "failed"}
-
-
-def test_a_module_that_does_not_exist_fails_like_any_other(bench, capsys):
-    bench.offer(Entry("bad", "papers", "no_such_module", "Bad"), entry("good"))
-    assert bench.run() == 1
-    assert "No module named no_such_module" in capsys.readouterr().out
-    assert bench.status() == {"bad": "failed", "good": "complete"}
-
-
-def offer_data(monkeypatch, name="few_rows"):
-    """Add a set of two rows to those that can be loaded."""
-    contents = Contents(np.array([[1.0], [2.0]]), np.array([0, 1]), ["x0"])
-    found = DataEntry(name, 1, {"0": 1, "1": 1}, "Rows.", "none", contents.fingerprint())
-    monkeypatch.setitem(CATALOGUE, name, found)
-    return contents
-
-
-def test_what_lacks_data_is_left_out_with_a_reason(bench, tmp_path, monkeypatch, capsys):
-    contents = offer_data(monkeypatch)
-    bench.offer(entry("lacks", data=("few_rows",)), entry("one"), entry("race", "peers"))
-    assert bench.run() == 0
-    assert bench.ran() == ["one", "race"]
-    assert bench.status() == {"lacks": "left out", "one": "complete", "race": "complete"}
-    said = capsys.readouterr().out
-    assert re.search(r"lacks is left out: Data set 'few_rows' is in none of these folders", said)
-    assert str(tmp_path / "data") in said
-    assert bench.journal()["entries"]["lacks"]["reason"] in said
-    # a damaged file is no better than none
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "few_rows.npz").write_bytes(b"PK\x03\x04 and no more")
-    assert bench.run() == 0
-    assert bench.ran() == []
-    assert "cannot be read as a data set" in bench.journal()["entries"]["lacks"]["reason"]
-    # with its data, it runs
-    np.savez(tmp_path / "data" / "few_rows.npz", X=contents.data, y=contents.target)
-    assert bench.run() == 0
-    assert bench.ran() == ["lacks"]
-    assert bench.status()["lacks"] == "complete"
-
-
-def test_what_needs_a_gpu_is_left_out_where_there_is_none(bench, monkeypatch):
-    torch = pytest.importorskip("torch")
-    bench.offer(entry("one"), entry("fast", "peers", gpu=True))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert bench.run() == 0
-    assert bench.status() == {"one": "complete", "fast": "left out"}
-    assert "no CUDA device" in bench.journal()["entries"]["fast"]["reason"]
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert bench.run() == 0
-    assert bench.status()["fast"] == "complete"
-    monkeypatch.setitem(sys.modules, "torch", None)
-    assert suite.missing(entry("fast", gpu=True), {}) == "PyTorch is not installed"
-
-
-def test_data_that_need_an_absent_library_are_no_reason_to_stop(bench, monkeypatch):
-    def load(*args, **kwargs):
-        raise ImportError("This data set needs pandas.")
-
-    monkeypatch.setattr(suite, "load_dataset", load)
-    bench.offer(entry("lacks", data=("sonar",)), entry("one"))
-    assert bench.run() == 0
-    assert bench.status() == {"lacks": "left out", "one": "complete"}
 
 
 def test_quick_and_full_runs_do_not_mix(bench):
@@ -371,250 +217,6 @@ def test_quick_and_full_runs_do_not_mix(bench):
     assert collected["entries"]["two"]["report"]["verdicts"] == []
     assert bench.run("one") == 0
     assert bench.record("one")["report"]["measures"]["value"]["value"] == 2.0
-
-
-def test_quick_and_full_runs_have_folders_of_their_own(bench, monkeypatch):
-    seen = []
-
-    def run(names, *, quick, again, jobs, folder):
-        seen.append((folder, quick))
-        return 130
-
-    monkeypatch.setattr(suite, "run", run)
-    assert main(["papers", "--quick"]) == 130
-    assert main(["papers"]) == 130
-    assert seen == [(report.RESULTS / "quick", True), (report.RESULTS, False)]
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_papers_run_side_by_side_and_races_alone(bench, monkeypatch, jobs):
-    behave = ("meet",) if jobs == 2 else ()
-    papers = [entry(f"paper {k}", full=behave) for k in range(5)]
-    races = [entry(f"race {k}", "peers") for k in range(2)]
-    # races first in the list: their turn comes last all the same
-    bench.offer(races[0], *papers, races[1])
-    monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    assert bench.run(jobs=jobs) == 0
-    spans = {e["name"]: [e["time"]] for e in bench.events("start")}
-    for event in bench.events("end"):
-        spans[event["name"]].append(event["time"])
-    most = max(
-        sum(start <= moment < end for start, end in spans.values())
-        for moment in (start for start, _ in spans.values())
-    )
-    assert most == jobs
-    last_paper = max(end for name, (_, end) in spans.items() if name.startswith("paper"))
-    assert last_paper < spans["race 0"][0] < spans["race 0"][1] < spans["race 1"][0]
-    for event in bench.events("start"):
-        expected = 7 if event["name"].startswith("race") else 7 // jobs
-        assert event["threads"] == expected
-        assert event["variables"] == [str(expected)] * 2
-
-
-def test_no_job_gets_less_than_a_thread(bench, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    bench.run("one", jobs=16)
-    assert bench.events("start")[0]["threads"] == 1
-
-
-def test_relative_folders_are_those_of_the_caller(bench, tmp_path, monkeypatch):
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
-    monkeypatch.setenv("GRAYZONE_DATA", "my_data")
-    bench.folder = Path("mine")
-    assert bench.run("one") == 0
-    assert bench.events("start")[0]["data"] == str(elsewhere / "my_data")
-    assert (elsewhere / "mine" / "one.json").is_file()
-    assert bench.status() == {"one": "complete"}
-
-
-# ----------------------------------------------------------------------------------------------
-# Stopping
-# ----------------------------------------------------------------------------------------------
-
-DRIVER = """
-import sys
-import benchmarks.__main__ as command
-from benchmarks import suite
-from benchmarks.suite import Entry
-
-def entry(name, kind, *full):
-    return Entry(name, kind, "stub_benchmark", name, full)
-
-suite.ENTRIES = (
-    entry("first", "papers"),
-    entry("long", "papers", "wait"),
-    entry("longer", "papers", "wait"),
-    entry("race", "peers"),
-)
-suite.POLL_SECONDS = 0.02
-command.write_results = lambda *given, **named: None
-sys.exit(command.main(["papers", "--jobs", "2", "--folder", sys.argv[1]]))
-"""
-
-
-def wait_for(condition, process):
-    end = time.monotonic() + 60
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    # one that has ended and that nobody has asked about yet is not alive
-    return sys.platform != "linux" or "zombie" not in Path(f"/proc/{pid}/status").read_text()
-
-
-posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
-
-
-@posix
-@pytest.mark.parametrize("whom", ["the suite", "all, as a terminal does"])
-def test_ctrl_c_keeps_what_is_complete_and_the_same_command_goes_on(bench, tmp_path, whom):
-    path = f"{os.environ['PYTHONPATH']}{os.pathsep}{ROOT}"
-    command = [sys.executable, "-c", DRIVER, str(bench.folder)]
-
-    def start():
-        return subprocess.Popen(
-            command,
-            env={**os.environ, "PYTHONPATH": path},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def started():
-        return {e["name"] for e in bench.events("start")} >= {"first", "long", "longer"}
-
-    with start() as process:
-        try:
-            wait_for(started, process)
-            if whom == "the suite":
-                process.send_signal(signal.SIGINT)
-            else:
-                os.killpg(process.pid, signal.SIGINT)
-            said, errors = process.communicate(timeout=60)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 130
-    assert errors == ""
-    assert "stopped; what is complete is kept, and the same command goes on from there" in said
-    assert not any(alive(e["pid"]) for e in bench.events("start"))
-    assert bench.status() == {"first": "complete", "long": "unfinished", "longer": "unfinished"}
-    # they were asked to stop once, and had the time to write what they had
-    assert {e["name"] for e in bench.events("interrupted")} == {"long", "longer"}
-    assert {e["name"] for e in bench.events("end")} == {"first", "long", "longer"}
-    for name in ("long", "longer"):
-        assert bench.record(name)["cells"] == "up to the interruption"
-    assert not list(bench.folder.glob("*.part"))
-    before = (bench.folder / "first.json").read_bytes()
-
-    bench.calls_path.unlink()
-    (tmp_path / "go").touch()
-    with start() as process:
-        said, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, "")
-    assert {(e["name"], e["found"]) for e in bench.events("start")} == {
-        ("long", "up to the interruption"),
-        ("longer", "up to the interruption"),
-    }
-    assert set(bench.status().values()) == {"complete"}
-    assert (bench.folder / "first.json").read_bytes() == before
-
-
-def interrupt_when(bench, monkeypatch, condition):
-    """Let Ctrl-C come while the suite waits, as soon as a condition holds."""
-    plain = time.sleep
-
-    def sleep(seconds):
-        if condition():
-            raise KeyboardInterrupt
-        plain(seconds)
-
-    monkeypatch.setattr(suite.time, "sleep", sleep)
-
-
-@posix
-def test_one_that_does_not_stop_is_ended(bench, monkeypatch, capsys):
-    monkeypatch.setattr(suite, "PATIENCE", 0.2)
-    bench.offer(entry("deaf", full=("never stop",)), entry("two"))
-    interrupt_when(bench, monkeypatch, lambda: bench.events("deaf"))
-    assert bench.run() == 130
-    assert not alive(bench.events("start")[0]["pid"])
-    assert bench.status() == {"deaf": "unfinished"}
-    assert "the same command goes on" in capsys.readouterr().out
-
-
-@posix
-def test_a_second_ctrl_c_ends_all_at_once(bench, monkeypatch):
-    bench.offer(entry("deaf", full=("never stop",)), entry("as deaf", full=("never stop",)))
-    interrupt_when(bench, monkeypatch, lambda: len(bench.events("deaf")) == 2)
-
-    def impatient(running, seconds):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(suite, "_await", impatient)
-    start = time.monotonic()
-    assert bench.run(jobs=2) == 130
-    assert time.monotonic() - start < suite.PATIENCE
-    assert not any(alive(e["pid"]) for e in bench.events("start"))
-
-
-@posix
-def test_an_error_of_the_suite_leaves_nothing_running(bench, monkeypatch):
-    monkeypatch.setattr(suite, "PATIENCE", 0.2)
-    bench.offer(entry("deaf", full=("never stop",)), entry("one"))
-    keep = suite.Journal.keep
-
-    def full_disk(self, one, status, *args):
-        if status == "complete":
-            raise OSError("no space left")
-        keep(self, one, status, *args)
-
-    monkeypatch.setattr(suite.Journal, "keep", full_disk)
-    with pytest.raises(OSError, match="no space left"):
-        bench.run(jobs=2)
-    assert not any(alive(e["pid"]) for e in bench.events("start"))
-
-
-def test_ctrl_c_while_data_are_looked_for(bench, monkeypatch, capsys):
-    def interrupted(entry, checked):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(suite, "missing", interrupted)
-    assert bench.run() == 130
-    assert "stopped" in capsys.readouterr().out
-    assert bench.ran() == []
-
-
-@posix
-def test_an_interrupted_new_run_is_not_taken_for_the_complete_old_one(
-    bench, tmp_path, monkeypatch, capsys
-):
-    bench.offer(entry("long", full=("wait",)), entry("two"))
-    (tmp_path / "go").touch()
-    assert bench.run() == 0
-    (tmp_path / "go").unlink()
-    bench.ran()
-    with monkeypatch.context() as patch:
-        interrupt_when(bench, patch, lambda: bench.events("start"))
-        assert bench.run(again=True) == 130
-    assert "the same command, without --again, goes on" in capsys.readouterr().out
-    assert bench.status() == {"long": "unfinished", "two": "complete"}
-    collected = results.collect(bench.folder)
-    assert collected["entries"]["long"]["report"]["verdicts"] == []
-    (tmp_path / "go").touch()
-    bench.ran()
-    assert bench.run() == 0
-    assert bench.ran() == ["long"]
 
 
 # ----------------------------------------------------------------------------------------------
@@ -666,59 +268,6 @@ def test_all_that_is_shown_is_written(tmp_path, capsys):
     assert lines[header + 2] == "  a  0.123       –"
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_numbers_that_are_none_are_not_measures(shown, value):
-    report.measure("error", value, better="lower", slack=0.1)
-    assert shown.measures == {}
-
-
-def test_a_number_measured_again_replaces_the_earlier_one(shown):
-    report.measure("error", 1.0, better="lower", slack=0.1)
-    report.measure("error", 2.0, better="lower", slack=0.2)
-    assert shown.measures == {"error": {"value": 2.0, "better": "lower", "slack": 0.2}}
-
-
-@pytest.mark.parametrize(
-    ("met", "outcome"),
-    [
-        ([True, True], "reproduced"),
-        ([True, False], "partly"),
-        ([False], "not reproduced"),
-    ],
-)
-def test_grades(met, outcome):
-    assert report.graded(met) == outcome
-
-
-def test_a_picture_that_is_not_finished_leaves_the_earlier_one(tmp_path, shown):
-    path = tmp_path / "figure.png"
-    report.show_figure(Picture(b"whole"), path, "A")
-    with pytest.raises(KeyboardInterrupt):
-        report.show_figure(Picture(b"half", fails=True), path, "B")
-    assert path.read_bytes() == b"whole"
-    assert [figure["caption"] for figure in shown.figures] == ["A"]
-
-
-def test_a_file_that_is_not_finished_leaves_the_earlier_one(tmp_path, monkeypatch):
-    path = report.write_json("mine", {"run": 1}, tmp_path / "mine.json", announce=False)
-    with pytest.raises(TypeError):
-        report.write_json("mine", {"run": object()}, path)
-
-    def interrupted(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(report.os, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        report.write_json("mine", {"run": 2}, path)
-    assert json.loads(path.read_text())["run"] == 1
-
-
-def test_tables_without_rows_and_with_one_column(capsys, shown):
-    report.print_table("Nothing", ("name",), [])
-    report.print_table("Names", ("name",), [["a"], [1.0]])
-    assert [table["rows"] for table in shown.tables] == [[], [["a"], ["1"]]]
-
-
 # ----------------------------------------------------------------------------------------------
 # RESULTS.md and RESULTS.json
 # ----------------------------------------------------------------------------------------------
@@ -734,18 +283,6 @@ def make_run(folder, *, quick=False, **entries):
         if one.name in entries:
             status, reason = entries[one.name]
             journal.keep(one, status, 90.0, reason)
-
-
-def escaped(text):
-    return text.replace("|", r"\|").replace("*", r"\*").replace("\n", " ")
-
-
-def cells_of(line):
-    """Split a row of a Markdown table where it is a row, and undo escapes."""
-    assert line.startswith("| ")
-    assert line.endswith(" |")
-    cells = re.split(r"(?<!\\)\|", line[1:-1])
-    return [re.sub(r"\\(.)", r"\1", cell.strip()) for cell in cells]
 
 
 @pytest.fixture
@@ -770,150 +307,6 @@ def written(bench, tmp_path, shown):
     target = tmp_path / "target"
     results.write_results(results.collect(bench.folder), bench.folder, target)
     return target
-
-
-def test_results_escape_what_markdown_would_read(written):
-    text = (written / "RESULTS.md").read_text("utf-8")
-    lines = text.splitlines()
-    rows = [cells_of(line) for line in lines if line.startswith("| ")]
-    flat = NASTY.replace("\n", " ")
-    assert ["", "", "verdict", "what was seen"] in rows
-    assert ["Title of one", f"Table {flat}", "reproduced", f"Because {flat}"] in rows
-    assert ["", flat] in rows
-    assert [flat, "1"] in rows
-    assert ["plain", "–"] in rows
-    assert f"**{escaped(f'Table {NASTY}')}: reproduced.** {escaped(f'Because {NASTY}')}" in lines
-    assert f"{escaped(f'Title {NASTY}')}:" in lines
-    caption = escaped(f"Caption {NASTY}")
-    assert f"![{caption}](figures/one.png)" in lines
-    assert f"*{caption}*" in lines
-    # nothing of it got into a line of its own
-    assert not any(line.startswith("e|f") or line.startswith(r"e\|f") for line in lines)
-    assert NASTY.split("\n")[0] not in text
-
-
-def test_tables_have_as_many_cells_in_all_rows(written):
-    lines = (written / "RESULTS.md").read_text("utf-8").splitlines()
-    rules = [k for k, line in enumerate(lines) if line.startswith("| ---")]
-    assert len(rules) == 2
-    for k in rules:
-        width = len(cells_of(lines[k]))
-        assert lines[k - 2] == ""
-        assert len(cells_of(lines[k - 1])) == width
-        # words are aligned left, numbers right
-        others = "---" if "what was seen" in lines[k - 1] else "---:"
-        assert lines[k] == "| " + " | ".join(["---"] + [others] * (width - 1)) + " |"
-        for line in lines[k + 1 :]:
-            if not line.startswith("|"):
-                assert line == ""
-                break
-            assert len(cells_of(line)) == width
-
-
-def test_results_count_verdicts_and_name_what_is_missing(written):
-    lines = (written / "RESULTS.md").read_text("utf-8").splitlines()
-    assert "1 reproduced, 2 partly." in lines
-    assert f"- **two: failed.** {escaped(f'exit 3 {NASTY}')}" in lines
-    assert "- **race: not run.**" in lines
-    assert "- **lost: lost.** lost.json is not there" in lines
-    assert not any(line.startswith("- **one") for line in lines)
-    assert "- Minutes: 3 of papers (several at a time), 2 of races (one after the other)." in lines
-    assert results.NOT_OBTAINABLE in lines
-    order = [lines.index(f"### Title of {name}") for name in ("one", "two", "race", "lost")]
-    assert order == sorted(order)
-    assert lines.index("## Beside other packages") < order[2]
-    assert "quick run" not in "\n".join(lines)
-
-
-def test_results_copy_figures_and_are_the_same_each_time(written, bench):
-    assert (written / "figures" / "one.png").read_bytes() == b"picture"
-    assert sorted(p.name for p in written.rglob("*") if p.is_file()) == [
-        "RESULTS.json",
-        "RESULTS.md",
-        "one.png",
-    ]
-    before = {p: p.read_bytes() for p in written.rglob("*") if p.is_file()}
-    results.write_results(results.collect(bench.folder), bench.folder, written)
-    assert {p: p.read_bytes() for p in written.rglob("*") if p.is_file()} == before
-
-
-def test_results_are_machine_readable_as_well(written):
-    record = json.loads((written / "RESULTS.json").read_text("utf-8"))
-    assert record["quick"] is False
-    assert record["entries"]["one"]["report"]["measures"]["error"]["value"] == 0.5
-    assert record["entries"]["one"]["report"]["verdicts"][0]["why"] == f"Because {NASTY}"
-    assert record["entries"]["two"]["report"]["measures"] == {}
-    assert read_measures(written / "RESULTS.json") == {
-        "one: error": {"value": 0.5, "better": "lower", "slack": 0.1}
-    }
-
-
-def test_results_of_a_quick_run_say_so(bench, tmp_path):
-    bench.offer(entry("one"))
-    make_run(bench.folder, quick=True, one=("left out", "no data"))
-    results.write_results(results.collect(bench.folder), bench.folder, tmp_path)
-    lines = (tmp_path / "RESULTS.md").read_text("utf-8").splitlines()
-    assert any("**quick run: the figures mean nothing**" in line for line in lines)
-    assert lines[lines.index("## Verdicts") + 2] == "None."
-    assert "- **one: left out.** no data" in lines
-
-
-def test_results_of_no_run(tmp_path):
-    with pytest.raises(SystemExit, match=r"run\.json is not there: run `python -m benchmarks all`"):
-        results.collect(tmp_path)
-
-
-def test_what_a_run_is_without_stays_as_it_was_known(bench, tmp_path):
-    assert bench.run("one", "race") == 0
-    earlier = tmp_path / "RESULTS.json"
-    earlier.write_text(json.dumps(results.collect(bench.folder)))
-    other = Bench(tmp_path / "other", bench.patch)
-    bench.folder = other.folder
-    assert bench.run("one") == 0
-    alone, both = results.collect(bench.folder), results.collect(bench.folder, earlier)
-    assert alone["entries"]["race"]["status"] == "not run"
-    assert both["entries"]["race"] == json.loads(earlier.read_text())["entries"]["race"]
-    assert both["entries"]["one"] == alone["entries"]["one"]
-    assert both["entries"]["two"]["status"] == "not run"  # nor was it before
-    assert results.collect(bench.folder, tmp_path / "absent.json") == alone
-
-
-def test_runs_write_results_also_if_something_failed_but_not_if_stopped(
-    bench, tmp_path, monkeypatch
-):
-    bench.offer(entry("one"), entry("bad", full=("fail",)), entry("race", "peers"))
-    targets = []
-
-    def write(collected, folder, readme):
-        targets.append(folder)
-        results.write_results(collected, folder, tmp_path / "target")
-
-    monkeypatch.setattr("benchmarks.__main__.write_results", write)
-    options = ["--folder", str(bench.folder), "--jobs", "1"]
-    monkeypatch.setattr("benchmarks.__main__.EARLIER", tmp_path / "absent.json")
-    assert main(["papers", "--only", "one", *options]) == 0
-    assert main(["all", "--quick", "--folder", str(tmp_path / "quick")]) == 0
-    assert targets == []
-    assert main(["papers", *options]) == 1
-    assert main(["all", *options]) == 1
-    assert targets == [bench.folder, bench.folder]
-    text = (tmp_path / "target" / "RESULTS.md").read_text("utf-8")
-    assert "2 reproduced." in text
-    assert "- **bad: failed.** exit 3" in text
-    assert main(["results", "--folder", str(bench.folder)]) == 0
-    assert len(targets) == 3
-    monkeypatch.setattr(suite, "run", lambda *args, **options: 130)
-    assert main(["all", *options]) == 130
-    assert len(targets) == 3
-
-
-def test_a_benchmark_that_goes_on_has_taken_the_time_before_as_well(tmp_path):
-    journal, one = suite.Journal(tmp_path, quick=False), entry("one")
-    journal.keep(one, "unfinished", 5.0)
-    suite._prepare(one, journal, again=False)
-    assert journal.seconds(one) == 5.0
-    suite._prepare(one, journal, again=True)
-    assert journal.seconds(one) == 0.0
 
 
 # ----------------------------------------------------------------------------------------------
@@ -958,98 +351,6 @@ def test_worse_better_or_chance(tmp_path, capsys, better, old, new, slack, verdi
     assert lines[-1] == f"{code} worse, {int(verdict == 'better')} better"
 
 
-def test_the_larger_slack_of_both_counts(tmp_path):
-    loose = measures(tmp_path / "loose.json", error=(1.0, "lower", 0.3))
-    tight = measures(tmp_path / "tight.json", error=(1.2, "lower", 0.01))
-    tighter = measures(tmp_path / "tighter.json", error=(1.0, "lower", 0.01))
-    assert compare(loose, tight) == 0
-    assert compare(tighter, tight) == 1
-    assert compare(tight, loose) == 0
-
-
-def test_the_worst_comes_first_and_the_rest_is_named(tmp_path, capsys):
-    old = measures(
-        tmp_path / "old.json",
-        a=(1.0, "lower", 0.1),
-        b=(1.0, "higher", 0.1),
-        c=(1.0, "lower", 0.1),
-        gone=(1.0, "lower", 0.1),
-    )
-    new = measures(
-        tmp_path / "new.json",
-        a=(0.5, "lower", 0.1),
-        b=(0.5, "higher", 0.1),
-        c=(1.9, "lower", 0.1),
-        come=(1.0, "lower", 0.1),
-    )
-    assert compare(old, new) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines if re.match(r"  [abc] ", line)] == ["c", "b", "a"]
-    assert "  only in the old one: gone" in lines
-    assert "  only in the new one: come" in lines
-    assert lines[-1] == "2 worse, 1 better"
-
-
-def test_benchmarks_are_compared_by_name_in_whole_results(tmp_path):
-    def whole(path, value):
-        own = {"report": {"measures": {"error": {"value": value, "better": "lower", "slack": 0.1}}}}
-        path.write_text(json.dumps({"entries": {"one": own, "two": own}}))
-        return path
-
-    old, new = whole(tmp_path / "old.json", 1.0), whole(tmp_path / "new.json", 2.0)
-    assert set(read_measures(old)) == {"one: error", "two: error"}
-    assert main(["compare", str(old), str(new)]) == 1
-    assert main(["compare", str(new), str(old)]) == 0
-
-
-def test_nothing_in_common_is_nothing_to_compare(tmp_path, capsys):
-    old = measures(tmp_path / "old.json", a=(1.0, "lower", 0.1))
-    new = measures(tmp_path / "new.json", b=(1.0, "lower", 0.1))
-    assert compare(old, new) == 2
-    assert compare(old, measures(tmp_path / "empty.json")) == 2
-    assert "no measure in common" in capsys.readouterr().out
-
-
-NO_RESULTS = {
-    "nothing": None,
-    "empty": b"",
-    "text": b"once upon a time",
-    "half": b'{"report": {"measures"',
-    "picture": b"\x89PNG\r\n\xff\xfe",
-    "list": b"[1, 2]",
-    "number": b"3",
-    "null": b"null",
-    "other": b'{"cells": {}}',
-    "journal": b'{"quick": false, "entries": {"one": {"status": "complete"}}}',
-    "entries that are none": b'{"entries": [1]}',
-    "list of measures": b'{"report": {"measures": [1, 2]}}',
-    "measure without value": b'{"report": {"measures": {"a": {"better": "lower", "slack": 1}}}}',
-    "bare number": b'{"report": {"measures": {"a": 3}}}',
-    "text for a number": b'{"report": {"measures": {"a": {"value": "x", "better": "lower", '
-    b'"slack": 1}}}}',
-    "no direction": b'{"report": {"measures": {"a": {"value": 1, "better": "up", "slack": 1}}}}',
-}
-
-
-@pytest.mark.parametrize("case", NO_RESULTS)
-def test_files_that_are_no_results(tmp_path, capsys, case):
-    good = measures(tmp_path / "good.json", a=(1.0, "lower", 0.1))
-    bad = tmp_path / "bad.json"
-    if NO_RESULTS[case] is not None:
-        bad.write_bytes(NO_RESULTS[case])
-    for pair in ((good, bad), (bad, good)):
-        with pytest.raises(SystemExit) as stopped:
-            compare(*pair)
-        assert stopped.value.code == 2  # 1 would say that something is worse
-        assert f"{bad} holds no results of a benchmark" in capsys.readouterr().err
-
-
-def test_a_folder_is_no_results_either(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        compare(tmp_path, tmp_path)
-    assert "holds no results" in capsys.readouterr().err
-
-
 # ----------------------------------------------------------------------------------------------
 # The command line
 # ----------------------------------------------------------------------------------------------
@@ -1071,28 +372,6 @@ def test_the_list_from_the_command_line():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["papers", "--only", "one,nothing"], "no benchmark nothing; there are one, two, race"),
-        (["papers", "--only", ""], "there are one, two, race"),
-        (["papers", "--jobs", "0"], "must be a whole number, at least 1; got 0"),
-        (["papers", "--jobs", "-2"], "at least 1; got -2"),
-        (["papers", "--jobs", "many"], "must be a whole number, at least 1; got many"),
-        (["everything"], "invalid choice"),
-        ([], "required"),
-        (["compare", "old.json"], "new"),
-        (["results", "--quick"], "--quick"),
-    ],
-)
-def test_commands_that_make_no_sense(bench, capsys, arguments, message):
-    with pytest.raises(SystemExit) as stopped:
-        main(arguments)
-    assert stopped.value.code == 2
-    assert message in capsys.readouterr().err
-    assert bench.ran() == []
-
-
-@pytest.mark.parametrize(
     ("command", "names"),
     [
         (["papers"], ["one", "two"]),
@@ -1104,34 +383,6 @@ def test_commands_that_make_no_sense(bench, capsys, arguments, message):
 def test_commands_run_what_they_say(bench, command, names):
     assert main([*command, "--folder", str(bench.folder), "--jobs", "1"]) == 0
     assert bench.ran() == names
-
-
-@pytest.mark.parametrize(
-    ("command", "names"),
-    [
-        (["all", "--quick"], ["one", "race"]),
-        (["peers", "--large"], ["race", "huge"]),
-        (["all", "--quick", "--large"], ["one", "race", "huge"]),
-        (["peers", "--only", "huge"], ["huge"]),
-    ],
-)
-def test_large_ones_run_if_they_are_asked_for(bench, command, names):
-    bench.offer(entry("one"), entry("race", "peers"), entry("huge", "peers", large=True))
-    assert main([*command, "--folder", str(bench.folder), "--jobs", "1"]) == 0
-    assert bench.ran() == names
-    shown = results.collect(bench.folder)
-    # of those that are not large it is said that they were not run
-    assert set(shown["entries"]) == {"one", "race", *names}
-    results.write_results(shown, bench.folder, bench.folder / "target")
-    text = (bench.folder / "target" / "RESULTS.md").read_text("utf-8")
-    assert ("### Title of huge" in text) == ("huge" in names)
-
-
-def test_as_many_jobs_as_processors(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 5)
-    assert parse_arguments(["all"]).jobs == 5
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert parse_arguments(["all"]).jobs == 1
 
 
 # ----------------------------------------------------------------------------------------------
@@ -1148,16 +399,3 @@ def test_benchmarks_exist_and_know_their_arguments(one):
         source += (ROOT / "benchmarks" / "papers" / "running.py").read_text("utf-8")
     options = {"--threads", "--output"} | {a for a in one.full + one.quick if a.startswith("--")}
     assert [option for option in sorted(options) if f'"{option}"' not in source] == []
-
-
-def test_names_are_names_of_files_and_of_nothing_else():
-    assert len(set(suite.NAMES)) == len(suite.NAMES)
-    assert "run" not in suite.NAMES  # the journal's
-    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in suite.NAMES)
-
-
-def test_the_studies_name_all_data_they_cannot_do_without():
-    source = (ROOT / "benchmarks" / "tight_bound_studies.py").read_text("utf-8")
-    used = {name for name in list_datasets() if f'"{name}"' in source}
-    named = {name for one in suite.ENTRIES if "studies" in one.module for name in one.data}
-    assert used <= named

@@ -1,6 +1,5 @@
 """docs/project/papers.md: every line has a verdict, and every benchmark of a paper has a line."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -30,11 +29,3 @@ def test_no_line_without_a_verdict():
 @pytest.mark.parametrize("name", [e.name for e in suite.ENTRIES if e.kind == "papers"])
 def test_every_benchmark_of_a_paper_is_on_the_page(name):
     assert f"`{name}`" in PAGE.read_text("utf-8")
-
-
-def test_what_the_page_points_at_exists():
-    text = PAGE.read_text("utf-8")
-    for target in re.findall(r"\]\(([^)#]+)\)", text):
-        # `repo:` is a file of the repository (docs/conf.py)
-        place = ROOT / target[5:] if target.startswith("repo:") else PAGE.parent / target
-        assert place.resolve().is_file(), target

@@ -1,18 +1,14 @@
 """What the displays of minimax machines draw: bounds along the bases, weights of the features."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import make_moons
-from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_selection import SelectKBest
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from benchmarks.data import Split
 from benchmarks.papers.sparse_minimax_figures import accuracy_path, basis_values
@@ -77,37 +73,11 @@ def numbers(display):
 
 
 @pytest.mark.parametrize("display", DISPLAYS)
-def test_matplotlib_is_asked_for_by_the_name_of_the_extra(display, machine, monkeypatch):
-    drawn = display.from_estimator(machine)
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    name = display.__name__
-    with pytest.raises(ImportError, match=rf"{name}.from_estimator requires .*grayzone\[plot\]"):
-        display.from_estimator(machine)
-    with pytest.raises(ImportError, match=rf"{name}.from_\w+ requires .*grayzone\[plot\]"):
-        numbers(display)([0.5])
-    with pytest.raises(ImportError, match=rf"{name}.plot requires .*grayzone\[plot\]"):
-        drawn.plot()
-
-
-@pytest.mark.parametrize("display", DISPLAYS)
 def test_only_fitted_sparse_machines_are_drawn(display, data):
     with pytest.raises(NotFittedError):
         display.from_estimator(make())
     with pytest.raises(ValueError, match=r"^MinimaxProbabilityMachine has no \w+_;"):
         display.from_estimator(MinimaxProbabilityMachine().fit(*data))
-
-
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_plot_draws_again_where_it_is_told(display, machine):
-    first = display.from_estimator(machine)
-    _, ax = plt.subplots()
-    again = first.plot(ax=ax, name="other", color="red")
-    assert again is first
-    assert again.ax_ is ax
-    assert again.figure_ is ax.figure
-    assert any(text.startswith("other") for text in legend(again))
-    assert not any("SparseMinimax" in text for text in legend(again))
-    again.figure_.canvas.draw()
 
 
 @pytest.mark.parametrize("display", DISPLAYS)
@@ -145,15 +115,6 @@ def test_bounds_are_drawn_against_the_number_of_bases(machine):
     assert legend(display) == [rf"{name}, bound $\Omega$", f"{name}, held-out bound"]
     assert display.ax_.get_xlabel() == "Number of bases"
     assert display.ax_.get_ylabel()
-
-
-def test_the_dot_is_at_the_best_held_out_bound(data):
-    stopped = make(30, gamma="width").fit(*data)
-    assert stopped.n_iter_ < 30  # otherwise nothing is shown
-    display = BoundPathDisplay.from_estimator(stopped)
-    ((at, height),) = display.point_.get_xydata()
-    assert at == stopped.n_iter_
-    assert height == max(display.held_out_line_.get_ydata())
 
 
 def test_accuracy_is_that_of_all_bases_on_the_rows_given(machine, others):
@@ -220,18 +181,6 @@ def test_paths_of_several_machines_share_the_axes():
     assert len(styles | {second.held_out_line_.get_linestyle()}) == 3
 
 
-def test_a_machine_without_bases_has_an_empty_path():
-    X = np.repeat([[0.0], [1.0]], 4, axis=0)
-    y = np.tile([0, 1], 4)
-    with pytest.warns(UserWarning, match="the bound is 0"):
-        empty = make(cv=None, stopping=None).fit(X, y)
-    display = BoundPathDisplay.from_estimator(empty, X, y)
-    assert display.line_.get_xydata().shape == (0, 2)
-    assert display.accuracy == 0.5
-    display = BoundPathDisplay.from_paths([], held_out_path=[0.0, 0.0])
-    assert display.point_ is None
-
-
 # ------------------------------------------------------------------------------------------
 
 
@@ -258,20 +207,6 @@ def test_names_are_those_of_the_data(data):
     assert ticks(FeatureWeightDisplay.from_estimator(framed)) == NAMES
 
 
-def test_names_follow_the_features_through_a_pipeline(data):
-    X, y = data
-    frame = pd.DataFrame(X[:, [2, 0, 1]], columns=[NAMES[2], *NAMES[:2]])
-    chosen = make_pipeline(SelectKBest(k=2), make()).fit(frame, y)
-    assert ticks(FeatureWeightDisplay.from_estimator(chosen)) == NAMES[:2]
-    turned = make_pipeline(PCA(), make()).fit(frame, y)
-    assert ticks(FeatureWeightDisplay.from_estimator(turned)) == ["pca0", "pca1", "pca2"]
-    # a step that does not say what becomes of the names: none are better than wrong ones
-    mute = make_pipeline(FunctionTransformer(np.asarray), make()).fit(frame, y)
-    assert FeatureWeightDisplay.from_estimator(mute).feature_names is None
-    nameless = make_pipeline(StandardScaler(), make()).fit(X, y)
-    assert FeatureWeightDisplay.from_estimator(nameless).feature_names is None
-
-
 def test_the_heaviest_come_first_when_few_are_asked_for():
     weights, spread = [0.1, 0.4, 0.1, 0.3, 0.1], [0.01, 0.04, 0.02, 0.03, 0.05]
     display = FeatureWeightDisplay.from_weights(weights, spread=spread, max_features=3)
@@ -285,15 +220,6 @@ def test_the_heaviest_come_first_when_few_are_asked_for():
     np.testing.assert_allclose(display.equal_line_.get_ydata(), 0.2, rtol=1e-15)
     more = FeatureWeightDisplay.from_weights(weights, max_features=9, feature_names=list("abcde"))
     assert ticks(more) == list("bdace")
-
-
-def test_bars_that_are_added_are_not_cut_off():
-    first = FeatureWeightDisplay.from_weights([0.1, 0.2], spread=[0.15, 0.0])
-    assert first.ax_.get_ylim()[0] == 0.0  # though an error bar goes below
-    second = FeatureWeightDisplay.from_weights([0.6, 0.4], spread=[0.1, 0.0], ax=first.ax_)
-    assert second.ax_.get_ylim()[0] == 0.0
-    assert second.ax_.get_ylim()[1] > 0.7
-    assert legend(second) == ["equal weights", "weights", "weights"]
 
 
 @pytest.mark.parametrize(

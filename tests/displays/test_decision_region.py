@@ -1,7 +1,5 @@
 """What the display of two features draws: decisions, probabilities, rows and marked points."""
 
-import sys
-
 import array_api_strict
 import numpy as np
 import pandas as pd
@@ -19,7 +17,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.data import esl_probability
 from grayzone import (
     BayesDecisionClassifier,
     ImportVectorMachine,
@@ -59,13 +56,6 @@ def machine(moons):
 def vertices(line):
     xy = line.get_xydata()
     return xy[~np.isnan(xy).any(axis=1)]
-
-
-def segments(line):
-    """Ends of all pieces of a line, of shape (n_pieces, 2, 2)."""
-    xy = line.get_xydata()
-    pieces = np.stack([xy[:-1], xy[1:]], axis=1)
-    return pieces[~np.isnan(pieces).any(axis=(1, 2))]
 
 
 def legend(display):
@@ -197,23 +187,6 @@ def test_more_classes(blobs, costs):
     assert len(display.regions_) == 3
 
 
-def test_every_boundary_is_drawn_once(blobs):
-    X, y = blobs
-    display = draw(LogisticRegression().fit(X, y), X)
-    pieces = segments(display.boundary_)
-    # Both ways round, and to the precision of the picture: a piece that is there twice is found.
-    middles = np.round(pieces.mean(axis=1), 6)
-    assert len(np.unique(middles, axis=0)) == len(middles)
-    # One vertex on each edge that joins different decisions, and no gap: apart from the few cells
-    # where three regions meet, each vertex within the frame ends two pieces.
-    ends, counts = np.unique(np.round(pieces.reshape(-1, 2), 6), axis=0, return_counts=True)
-    assert abs(len(ends) - crossings(display)) <= 4
-    frame = np.array([display.ax_.get_xlim(), display.ax_.get_ylim()])
-    inside = (np.abs(ends[:, None, :] - frame.T[None]) > 1e-5).all(axis=(1, 2))
-    assert np.all(counts[inside] >= 2)
-    assert np.count_nonzero(counts != 2) <= 6
-
-
 def test_abstention_has_a_region_of_its_own(blobs):
     X, y = blobs
     clf = BayesDecisionClassifier(LogisticRegression(), reject_cost={0: 0.2, 1: 0.2, 2: 0.3})
@@ -267,16 +240,6 @@ def test_ties_on_the_grid_are_no_disagreement():
     np.testing.assert_allclose(vertices(display.boundary_)[:, 0], 0.0, atol=1e-12)
 
 
-def test_one_decision_everywhere_has_no_boundary(moons, machine):
-    X, y = moons
-    clf = ImportVectorMachine(C=10.0, gamma=1.0, costs=[[0, 1], [0, 0]]).fit(X, y)
-    display = draw(clf, X, y)
-    assert not len(vertices(display.boundary_))
-    assert not any("boundary" in text for text in legend(display))
-    assert len(display.regions_) == 1
-    display.figure_.canvas.draw()
-
-
 # ------------------------------------------------------------------------------------------
 
 
@@ -292,14 +255,6 @@ def test_rows_are_drawn_by_class(moons, machine):
     assert bare.class_lines_ == []
     assert legend(bare)[:2] == ["class 0", "class 1"]  # squares: the colours of the regions
     assert draw(machine, X, regions=False).regions_ == []
-
-
-def test_many_classes_all_look_different():
-    rng = np.random.default_rng(0)
-    centers = rng.uniform(-9, 9, size=(20, 2))
-    X, y = make_blobs(400, centers=centers, random_state=0)
-    display = draw(LinearDiscriminantAnalysis().fit(X, y), X, y, grid_resolution=40)
-    assert len({(a.get_color(), a.get_marker()) for a in display.class_lines_}) == 20
 
 
 @pytest.mark.parametrize("kind", ["machine", "path", "sparse", "search", "one step", "costs"])
@@ -364,30 +319,6 @@ def test_probabilities_beyond_the_zone_are_said_to_be(moons, blobs, machine):
         assert not any("faithful" in text for text in legend(display))
     three = TruncatedLogisticRegression(kernel="rbf", gamma=0.5).fit(*blobs)
     assert any("[0, 0.731]" in text for text in legend(draw(three, blobs[0])))
-
-
-def test_the_reference_is_decided_by_the_same_costs(load, data_dir):
-    X, y = load("esl_mixture")
-    clf = ImportVectorMachine(C=1 / 0.135, gamma=1.0, costs={0: 1.0, 1: 3.0}).fit(X, y)
-    display = draw(clf, X, y, reference=esl_probability)
-    line = vertices(display.reference_)
-    assert len(line) > 200
-    np.testing.assert_allclose(esl_probability(line), 0.25, atol=1e-2)
-    p = clf.predict_proba(vertices(display.boundary_))[:, 1]
-    np.testing.assert_allclose(p, 0.25, atol=1e-2)
-    assert "reference boundary" in legend(display)
-    on_grid = esl_probability(nodes_of(display)).reshape(display.xx0.shape)
-    same = draw(clf, X, y, reference=on_grid)
-    np.testing.assert_array_equal(same.reference_.get_xydata(), display.reference_.get_xydata())
-
-
-def test_a_reference_of_all_classes(blobs):
-    X, y = blobs
-    a, b = (LogisticRegression(C=C).fit(X, y) for C in (0.01, 1.0))
-    display = draw(a, X, reference=b.predict_proba)
-    np.testing.assert_array_equal(
-        display.reference_.get_xydata(), draw(b, X).boundary_.get_xydata()
-    )
 
 
 # ------------------------------------------------------------------------------------------
@@ -486,19 +417,6 @@ def test_plot_draws_again_where_it_is_told(moons, machine):
 # ------------------------------------------------------------------------------------------
 
 
-def test_matplotlib_is_asked_for_by_the_name_of_the_extra(moons, machine, monkeypatch):
-    X, y = moons
-    drawn = draw(machine, X, y, grid_resolution=10)
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    name = "DecisionRegionDisplay"
-    with pytest.raises(ImportError, match=rf"{name}.from_estimator requires .*grayzone\[plot\]"):
-        draw(machine, X, y)
-    with pytest.raises(ImportError, match=rf"{name}.from_predictions requires .*grayzone\[plot\]"):
-        DecisionRegionDisplay.from_predictions(drawn.xx0, drawn.xx1, drawn.proba)
-    with pytest.raises(ImportError, match=rf"{name}.plot requires .*grayzone\[plot\]"):
-        drawn.plot()
-
-
 def test_estimators_that_cannot_be_drawn(moons):
     X, y = moons
     with pytest.raises(NotFittedError):
@@ -535,14 +453,6 @@ def test_estimators_that_cannot_be_drawn(moons):
 def test_options_that_will_not_do(moons, machine, options, message):
     with pytest.raises(ValueError, match=message):
         draw(machine, *moons, **options)
-
-
-def test_labels_that_will_not_do(moons, machine):
-    X, y = moons
-    with pytest.raises(ValueError, match=r"y contains \[2\], not among the labels \[0, 1\]"):
-        draw(machine, X, np.where(y, 2, 0))
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        draw(machine, X, y[:-1])
 
 
 def test_grids_that_will_not_do():

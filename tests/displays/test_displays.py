@@ -123,15 +123,6 @@ def test_two_classes_are_needed(display):
         display.from_estimator(clf, X, y)
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_string_labels(display, data):
-    X, y = data
-    names = np.asarray(["no", "yes"])[y]
-    a = display.from_estimator(LogisticRegression().fit(X, names), X, names)
-    b = display.from_estimator(LogisticRegression().fit(X, y), X, y)
-    np.testing.assert_array_equal(a.line_.get_xydata(), b.line_.get_xydata())
-
-
 # ------------------------------------------------------------------------------------------
 
 
@@ -191,17 +182,6 @@ def test_two_curves_share_the_legend_of_what_is_common(data):
     first = CostCurveDisplay.from_estimator(clf, X, y, name="one")
     second = CostCurveDisplay.from_estimator(clf, X, y, name="two", ax=first.ax_)
     assert legend(second) == ["gray zone [0.1, 0.4]", "threshold 0.25", "one", "two"]
-
-
-@pytest.mark.parametrize(("rows", "place"), [(300, "best"), (30_000, "upper right")])
-def test_large_curves_do_not_search_for_the_best_place_of_the_legend(rows, place, monkeypatch):
-    rng = np.random.default_rng(0)
-    p = rng.random(rows)
-    _, ax = plt.subplots()
-    asked = {}
-    monkeypatch.setattr(ax, "legend", lambda **kwargs: asked.update(kwargs))
-    CostCurveDisplay.from_predictions(rng.random(rows) < p, p, ax=ax)
-    assert asked["loc"] == place
 
 
 def test_the_band_of_a_cost_curve_has_its_steps_and_its_colour(data, fitted):
@@ -337,13 +317,6 @@ def test_the_operating_point_is_where_the_estimator_works(data):
     assert height[-1] == pytest.approx(expected_cost(y, always.predict(X), costs={0: 1, 1: 3}))
 
 
-def test_no_operating_point():
-    rows = [0, 1, 0, 1], [0.2, 0.4, 0.6, 0.8]
-    assert RiskCoverageDisplay.from_predictions(*rows).point_ is None
-    assert RiskCoverageDisplay.from_predictions(*rows, reject_cost=0.1).point_ is None
-    assert RiskCoverageDisplay.from_predictions(*rows, reject_cost=0.2).point_ is not None
-
-
 def test_per_class_costs_of_abstention_are_not_marked(data):
     X, y = data
     clf = BayesDecisionClassifier(LogisticRegression(), reject_cost={0: 0.1, 1: 0.2}).fit(X, y)
@@ -366,9 +339,3 @@ def test_the_first_few_rows_do_not_set_the_scale():
     assert display.risk[0] == 1.0
     late = display.risk[display.coverage >= 0.05]
     assert display.ax_.get_ylim() == (0, pytest.approx(1.1 * late.max()))
-
-
-def test_no_risk_at_all_is_drawn_too():
-    display = RiskCoverageDisplay.from_predictions([0, 1], [0.25, 0.75])
-    assert display.ax_.get_ylim()[0] == 0
-    assert display.ax_.get_ylim()[1] > 0

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import Logistic
-from grayzone.numerics.margins import SignedMargin, SoftmaxMargin
+from grayzone.numerics.margins import SignedMargin
 from grayzone.solvers import Primal, Problem, Status, solve
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "extending"
@@ -47,10 +47,6 @@ def minimum(problem, n_coef):
     return float(found.fun)
 
 
-def test_every_page_is_here():
-    assert {page.stem for page in PAGES.glob("*.md")} == {"index", "loss", "solver", "source"}
-
-
 @pytest.fixture(scope="module")
 def loss_page():
     return run("loss")
@@ -80,26 +76,6 @@ def test_a_loss_with_an_intercept_and_weights_reaches_the_optimum(loss_page):
     np.testing.assert_allclose(again.coef, found.coef, rtol=1e-8)
 
 
-def test_a_loss_serves_three_classes(loss_page):
-    X, codes, weight = rows(3)
-    margins = SoftmaxMargin(codes[:, None] == np.arange(3))
-    problem = Problem(as_design(X), margins, loss_page["SquaredHinge"].of(60), weight, 0.5)
-    found = solve(problem, Primal(), tol=1e-10, max_iter=200)
-    assert found.status is Status.CONVERGED
-    assert found.certificate.primal == pytest.approx(minimum(problem, 9), rel=1e-6)
-
-
-@pytest.mark.parametrize("wrong", ["slope", "fenchel_young"])
-def test_the_checks_of_the_page_find_a_wrong_loss(wrong):
-    (loss, _), (checks, _), *_ = blocks_of("loss")
-    names = {}
-    exec(loss, names)
-    right = getattr(names["SquaredHinge"], wrong)
-    setattr(names["SquaredHinge"], wrong, lambda *given: 0.9 * right(*given))
-    with pytest.raises(AssertionError):
-        exec(checks, names)
-
-
 def test_the_classifier_of_the_page_has_the_gap_that_it_tells(loss_page):
     model = loss_page["plain"]
     assert 0.0 <= model.dual_gap_ <= model.tol
@@ -123,10 +99,6 @@ def test_the_strategy_never_goes_uphill(solver_page):
     assert found.status is Status.CONVERGED
     assert np.all(np.diff(objectives) <= 1e-12 * objectives[0])
     assert found.certificate.primal == pytest.approx(minimum(problem, 3), rel=1e-8)
-
-
-def test_the_page_of_solvers_tells_of_gaps_that_close(solver_page):
-    assert solver_page["gaps"][-1] <= 1e-8 < solver_page["gaps"][0]
 
 
 @pytest.mark.parametrize("most", [None, 400])

@@ -76,17 +76,3 @@ def test_the_picture_is_that_of_the_results():
     ]
     told = {row[0]: row[table["columns"].index("mean")] for row in table["rows"]}
     assert f">{float(told['train']):.3f}<" in drawn
-
-
-def test_the_figures_of_pages_are_measures_of_the_results():
-    """Each that a page names is there; Sphinx would say so, but it takes longer to."""
-    results = json.loads((ROOT / "benchmarks" / "RESULTS.json").read_text("utf-8"))
-    named = [
-        text
-        for path in PAGES
-        for text in re.findall(r"\{measured\}`([^`]*)`", path.read_text("utf-8"))
-    ]
-    assert len(named) > 15
-    for text in named:
-        entry, rest = text.split(":", 1)
-        assert rest.rsplit(": ", 1)[0].strip() in results["entries"][entry]["report"]["measures"]

@@ -20,7 +20,6 @@ CHROMIUM = os.environ.get("GRAYZONE_CHROMIUM") or shutil.which("chromium")
 pytestmark = pytest.mark.skipif(
     not (SITE / "index.html").is_file(), reason="the site is not built: docs/_build/html"
 )
-NARROW = {"width": 390, "height": 844}
 
 
 class Page(HTMLParser):
@@ -115,52 +114,3 @@ def test_every_page_opens_without_an_error(pages, browser, address):
         window.goto(address + name, wait_until="load")
     window.close()
     assert said == []
-
-
-def test_search_finds_costs_of_each_row(browser, address):
-    window = browser.new_page()
-    window.goto(address + "search.html?q=costs+per+row")
-    window.wait_for_selector("#search-results li a", timeout=20_000)
-    found = window.eval_on_selector_all("#search-results li a", "links => links.map(a => a.href)")
-    window.close()
-    assert any("guide/costs_of_rows.html" in link for link in found[:10]), found[:10]
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(
-    "name", ["index.html", "which.html", "quickstart.html", "guide/limits.html", "guide/zones.html"]
-)
-def test_no_page_scrolls_sideways_on_a_telephone(name, theme, browser, address):
-    context = browser.new_context(viewport=NARROW, color_scheme=theme)
-    window = context.new_page()
-    window.goto(address + name)
-    assert window.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
-    assert window.evaluate("document.documentElement.dataset.theme") == theme
-    context.close()
-
-
-def test_the_tree_opens_without_javascript(browser, address):
-    context = browser.new_context(java_script_enabled=False, viewport=NARROW)
-    window = context.new_page()
-    window.goto(address + "which.html")
-    outer = window.locator(".tree > details, .tree > * > details").nth(1)
-    inner = outer.locator("details").first
-    assert not inner.is_visible()
-    outer.locator("summary").first.click()
-    inner.locator("summary").click()
-    inner.locator("a").first.click()
-    assert "guide/" in window.url
-    context.close()
-
-
-def test_the_picture_is_drawn_in_both_themes(browser, address):
-    inks = []
-    for theme in ("light", "dark"):
-        context = browser.new_context(color_scheme=theme)
-        window = context.new_page()
-        window.goto(address + "index.html")
-        assert window.locator(".gain-picture svg").count() == 2
-        ink = "getComputedStyle(document.querySelector('.gain-picture text.ink')).fill"
-        inks.append(window.evaluate(ink))
-        context.close()
-    assert inks[0] != inks[1]

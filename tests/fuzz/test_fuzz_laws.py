@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 import grayzone
-from fuzz.blame import Ears, is_refusal
+from fuzz.blame import is_refusal
 from fuzz.carriers import missing
 from fuzz.cases import CARRIERS, draw_cases
 from fuzz.laws import examine
@@ -25,17 +25,11 @@ from fuzz.rows import (
     TWISTS,
     WEIGHTS,
     make_rows,
-    new_rows,
 )
 from fuzz.shrink import shrunk
 from grayzone import (
-    RateLimitClassifier,
-    TightBoundLogisticRegression,
     TruncatedLogisticRegression,
 )
-from grayzone.decision import confidence
-from grayzone.decision.limits import Target
-from grayzone.estimators import _limits
 from grayzone.numerics.checks import check_number
 from grayzone.numerics.kernels import Kernel
 
@@ -195,165 +189,6 @@ def test_a_fit_worse_than_the_dual_coefficients_of_svc_is_found(monkeypatch):
     assert {f.kind for f in examine(case).findings} == {"worse than SVC's dual coefficients"}
 
 
-def test_a_fit_that_depends_on_the_unit_of_costs_is_found(monkeypatch):
-    case = {**case_of(costs={"each": [5.0, 1.0]}), "unit": 8.0}
-    assert not examine(case).findings
-
-    def moved(model, X):
-        model.intercept_ += 1e-3 * model.cost_matrix_.max()
-
-    plant(monkeypatch, moved)
-    assert "unit of costs" in {finding.kind for finding in examine(case).findings}
-
-
-def test_a_definite_kernel_that_is_called_indefinite_is_found(monkeypatch):
-    def refuse(model, X):
-        check_number("a positive semi-definite kernel", -1.0, above=0.0)
-
-    plant(monkeypatch, refuse)
-    found = [{f.kind for f in examine(case_of(kernel=k)).findings} for k in ("rbf", "sigmoid")]
-    assert ["definite kernel refused" in kinds for kinds in found] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("more", "parameters"),
-    [
-        ({"row costs": "amounts"}, {}),
-        ({"row costs": "matrices"}, {"tails": "as-fitted"}),
-        ({}, {"reject_cost": 0.2, "undecided_label": "unsure"}),
-        ({}, {"reject_cost": {"each": [0.1, 0.3]}}),
-        ({}, {"costs": {"ranges": [[1.0, 1.0], [3.0, 8.0]]}}),
-    ],
-)
-def test_decisions_that_are_too_dear_are_found_whatever_costs_are(monkeypatch, more, parameters):
-    case = {**case_of(rows={**ROWS, "labels": "strings"}, **parameters), **more, "unit": 8.0}
-    assert (examine(case).result, examine(case).findings) == ("fitted", [])
-    whole = TruncatedLogisticRegression.predict
-
-    def predict(self, X, example_costs=None):
-        decided = whole(self, X, example_costs)
-        if more and example_costs is None:
-            return decided
-        return np.full(len(X), self.classes_[0])
-
-    monkeypatch.setattr(TruncatedLogisticRegression, "predict", predict)
-    assert {finding.kind for finding in examine(case).findings} == {"dear decisions"}
-
-
-def test_a_fit_that_depends_on_the_unit_of_costs_of_rows_is_found(monkeypatch):
-    case = {**case_of(), "row costs": "amounts", "unit": 8.0}
-    whole = TruncatedLogisticRegression.fit
-
-    def fit(self, X, y=None, sample_weight=None, example_costs=None):
-        whole(self, X, y, sample_weight, example_costs)
-        self.intercept_ += 1e-4 * np.max(example_costs[1])
-        return self
-
-    monkeypatch.setattr(TruncatedLogisticRegression, "fit", fit)
-    assert "unit of costs" in {finding.kind for finding in examine(case).findings}
-
-
-@pytest.mark.parametrize("carrier", ["batches", "npy"])
-def test_costs_of_rows_come_with_batches_and_are_refused_beside_files(carrier):
-    outcome = examine({**case_of(carrier=carrier), "row costs": "amounts"})
-    expected = {"batches": "fitted", "npy": "refused"}[carrier]
-    assert (outcome.result, outcome.findings) == (expected, [])
-
-
-@pytest.mark.parametrize("limit", [{"max_fpr": 0.1}, {"min_recall": 0.8}, {"min_precision": 0.6}])
-def test_a_limit_that_is_not_kept_on_training_rows_is_found(monkeypatch, limit):
-    rows = {**ROWS, "n": 120, "weights": "uniform"}
-    case = case_of("TightBoundLogisticRegression", rows=rows, confidence=None, **limit)
-    assert (examine(case).result, examine(case).findings) == ("fitted", [])
-    wrong = int("min_recall" not in limit)
-    monkeypatch.setattr(
-        TightBoundLogisticRegression, "predict", lambda self, X: np.full(len(X), wrong)
-    )
-    assert {finding.kind for finding in examine(case).findings} == {"limit broken"}
-
-
-def lets_too_many_through(model):
-    model.rates_["fpr"] = 0.6
-
-
-def loses_too_many(model):
-    model.rates_["recall"] = 0.4
-
-
-def is_wrong_too_often(model):
-    model.rates_["precision"] = float("nan")
-
-
-def leaves_its_range(model):
-    model.threshold_range_ = (0.0, 0.1)
-    model.threshold_ = 0.2
-
-
-def decides_otherwise(model):
-    model.predict = lambda X: np.ones(len(X), dtype=int)
-
-
-@pytest.mark.parametrize(
-    ("defect", "kind", "limit"),
-    [
-        (lets_too_many_through, "limit broken", {}),
-        (loses_too_many, "limit broken", {"min_recall": 0.5}),
-        (is_wrong_too_often, "limit broken", {"min_precision": 0.2}),
-        (leaves_its_range, "limit broken", {}),
-        (decides_otherwise, "dear decisions", {}),
-    ],
-)
-def test_a_limit_that_is_not_kept_is_found(monkeypatch, defect, kind, limit):
-    case = case_of("RateLimitClassifier", rows={**ROWS, "n": 120, "kind": "blobs"}, **limit)
-    assert not examine(case).findings
-    whole = RateLimitClassifier.fit
-
-    def fit(self, X, y=None, **params):
-        whole(self, X, y, **params)
-        defect(self)
-        return self
-
-    monkeypatch.setattr(RateLimitClassifier, "fit", fit)
-    assert kind in {finding.kind for finding in examine(case).findings}
-
-
-@pytest.mark.parametrize(
-    ("said", "kinds"),
-    [
-        ("It takes at least 59 negative rows that the fit has not seen.", set()),
-        ("It takes at least 58 negative rows that the fit has not seen.", {"rows needed"}),
-        ("It takes more rows that the fit has not seen.", {"rows needed"}),
-    ],
-)
-def test_a_limit_without_enough_rows_says_how_many_it_takes(monkeypatch, said, kinds):
-    case = case_of("RateLimitClassifier", max_fpr=0.05, confidence=0.95)
-    assert (examine(case).result, examine(case).findings) == ("refused", [])
-
-    def refuse(*given):
-        raise confidence.TooFewRowsError(said)
-
-    monkeypatch.setattr(Target, "check_rows", refuse)
-    found = {finding.kind for finding in examine(case).findings}
-    assert {kind for kind in found if "exception" not in kind} == kinds
-
-
-def test_a_limit_that_is_stated_with_too_few_rows_is_found(monkeypatch):
-    monkeypatch.setattr(Target, "check_rows", lambda *given: None)
-    monkeypatch.setattr(_limits, "cut_at", lambda *given: 2.0)
-    case = case_of("RateLimitClassifier", max_fpr=0.05, confidence=0.95)
-    assert {finding.kind for finding in examine(case).findings} == {"limit without rows"}
-
-
-def test_predictions_that_are_not_numbers_are_found(monkeypatch):
-    def of_far_rows(model, X):
-        model.decision_function = lambda X: np.where(abs(X[:, 0]) > 100.0, np.nan, 0.0)
-
-    plant(monkeypatch, of_far_rows)
-    assert ("not finite", "predictions, new rows") in {
-        (finding.kind, finding.where) for finding in examine(case_of()).findings
-    }
-
-
 # ------------------------------------------------------------------------------------------
 # What is not
 # ------------------------------------------------------------------------------------------
@@ -397,14 +232,6 @@ def test_a_refusal_is_a_sentence_that_the_package_raises():
     assert not refused(lambda: np.ones(3)[5])
 
 
-def test_warnings_of_the_package_are_told_apart():
-    with Ears() as ears:
-        warnings.warn("not of the package", UserWarning, stacklevel=1)
-        warnings.warn("it has not converged", ConvergenceWarning, stacklevel=1)
-    assert not ears.converged
-    assert [(said.name, said.where) for said in ears.foreign] == [("UserWarning", "outside")]
-
-
 # ------------------------------------------------------------------------------------------
 # What fits are measured by
 # ------------------------------------------------------------------------------------------
@@ -420,20 +247,6 @@ def test_the_criterion_is_that_of_the_fit(classes, parameters):
     assert found == pytest.approx(model.objective_, rel=1e-9)
     assert criterion.constant(True) >= found
     assert criterion.constant(True) <= criterion.constant(False)
-
-
-@pytest.mark.parametrize("heavy", [0, 1])
-@pytest.mark.parametrize("costs", [None, {0: 1, 1: 5}])
-def test_the_criterion_knows_of_caps_that_are_one_but_for_rounding(heavy, costs):
-    y = np.array([0, 0, 1, 1])
-    weight = np.where(y == heavy, 1e21, 1.0)
-    model = TruncatedLogisticRegression(zone=40.0, costs=costs, tails="as-fitted")
-    with pytest.warns(UserWarning, match="constant"):
-        model.fit(np.zeros((4, 1)), y, weight)
-    criterion = criterion_of(model, np.unique(y), y, weight)
-    scores = model.decision_function(np.zeros((4, 1)))
-    assert criterion.loss(scores) == pytest.approx(model.objective_, rel=1e-9)
-    assert criterion.constant(True) >= (1.0 - 1e-9) * model.objective_
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian"])
@@ -480,27 +293,3 @@ def test_cases_are_plain_values_and_of_every_kind():
     truncated = [g for g in given if "zones" in g or "zone" in g]
     assert {"tails", "reject_cost", "undecided_label"} <= {name for g in truncated for name in g}
     assert any("ranges" in g["costs"] for g in given if isinstance(g.get("costs"), dict))
-
-
-def test_rows_are_what_they_are_described_as():
-    X, y, weight = make_rows(
-        {
-            "kind": "heavy",
-            "n": 10,
-            "d": 3,
-            "classes": 2,
-            "seed": 1,
-            "single": True,
-            "labels": "strings",
-            "weights": "some zero",
-            "twists": [["constant", 1.0], ["cell", np.nan]],
-        }
-    )
-    assert (X.dtype, X.shape, set(y.tolist())) == (np.float32, (10, 3), {"no", "yes"})
-    assert np.all(X[:, 0] == 1.0)
-    assert np.isnan(X[-1, -1])
-    assert np.isnan(X).sum() == 1
-    assert np.any(weight == 0.0)
-    assert np.any(weight > 0.0)
-    for name in NEW_ROWS:
-        assert new_rows(name, X).shape == (3, 3)

@@ -48,4 +48,6 @@ def test_the_warning_points_at_the_call_of_fit(y):
 
 
 def test_a_solver_that_needs_one_iteration_does_not_warn(y):
-    TruncatedLogisticRegression(zone=1.0, max_iter=1, tol=0.9).fit(X, y)
+    estimator = TruncatedLogisticRegression(zone=1.0, max_iter=1, tol=0.9).fit(X, y)
+    assert estimator.n_iter_ == 1
+    assert estimator.dual_gap_ <= 0.9

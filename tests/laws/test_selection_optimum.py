@@ -62,6 +62,8 @@ CASES = [
     Case("three classes, elastic net", {"penalty": "elasticnet", "zone": 0.5}, n_classes=3),
     Case("three classes, rbf", {"kernel": "rbf", "C": 5.0}, n_classes=3),
 ]
+# too weak a penalty to leave a feature out
+KEEP_ALL = {"plain, weak", "zone 1, weak", "elastic net, little l1"}
 
 
 @cache
@@ -176,7 +178,8 @@ def test_optimality_conditions(case):
     used = coef != 0.0
     wanted = (1.0 - share) * coef + share * np.sign(coef)
     np.testing.assert_allclose(pull[used], wanted[used], atol=1e-5)
-    assert not np.all(used) or model.C > 1.0 or share < 0.1
+    np.testing.assert_array_equal(used, np.abs(pull) > share - 1e-8)
+    assert np.all(used) == (case.name in KEEP_ALL)
     if case.n_classes == 2:
         alpha = np.abs(duals_of(model, problem)[:, 0])
         u = -problem.sign * (problem.X @ coef[0] + model.intercept_[0])

@@ -2,15 +2,11 @@
 
 import math
 
-import array_api_strict
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.datasets import load_breast_cancer, make_classification
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import make_scorer
-from sklearn.model_selection import cross_val_score
+from sklearn.datasets import load_breast_cancer
 
 from grayzone.metrics import expected_cost, net_benefit, net_benefit_curve
 
@@ -128,29 +124,6 @@ def test_equal_to_numbers_of_dcurves(name):
     np.testing.assert_array_equal(curve.thresholds, THRESHOLDS)
 
 
-@pytest.mark.parametrize("name", STORED)
-def test_equal_to_dcurves_where_it_is_installed(name):
-    dcurves = pytest.importorskip("dcurves")
-    pandas = pytest.importorskip("pandas")
-    y, p, prevalence = PROBLEMS[name]
-    table = dcurves.dca(
-        data=pandas.DataFrame({"y": y, "model": p}),
-        outcome="y",
-        modelnames=["model"],
-        prevalence=prevalence,
-        harm={"model": 0.01},
-    )
-    curve = net_benefit_curve(y, p, prevalence=prevalence, harm=0.01)
-    ours = {"model": curve.net_benefit, "all": curve.treat_all, "none": curve.treat_none}
-    for model, values in ours.items():
-        theirs = table[table["model"] == model]
-        np.testing.assert_allclose(theirs["threshold"], curve.thresholds, rtol=0, atol=1e-15)
-        np.testing.assert_allclose(values, theirs["net_benefit"], rtol=1e-12, atol=1e-12)
-    avoided = table[table["model"] == "model"]["net_intervention_avoided"].to_numpy()
-    np.testing.assert_allclose(curve.interventions_avoided[1:], avoided[1:], rtol=0, atol=1e-11)
-    assert math.isnan(curve.interventions_avoided[0])
-
-
 rows = st.lists(
     st.tuples(st.booleans(), st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), st.integers(0, 3)),
     min_size=1,
@@ -187,31 +160,6 @@ def test_the_standardized_benefit_of_a_perfect_model_is_one():
     assert net_benefit(y, y, threshold=0.3, harm=0.05) == pytest.approx(0.2)
     curve = net_benefit_curve(y, y, standardize=True, thresholds=[0.0, 0.5])
     np.testing.assert_allclose(curve.treat_all, [1.0, -2.0])
-
-
-def test_labels_and_arrays_of_every_kind():
-    y, p, _ = PROBLEMS["ties"]
-    wanted = net_benefit(y, p, threshold=0.3)
-    names = np.asarray(["no", "yes"])[y]
-    assert net_benefit(names, np.stack([1 - p, p], axis=1), threshold=0.3) == wanted
-    assert net_benefit(names, 1 - p, threshold=0.3, pos_label="no") != wanted
-    strict = [array_api_strict.asarray(values) for values in (y, p)]
-    assert net_benefit(*strict, threshold=0.3) == wanted
-
-
-def test_thresholds_in_any_order():
-    y, p, _ = PROBLEMS["ties"]
-    upwards = net_benefit_curve(y, p, thresholds=THRESHOLDS, n_bootstrap=20, random_state=0)
-    down = net_benefit_curve(y, p, thresholds=THRESHOLDS[::-1], n_bootstrap=20, random_state=0)
-    for one, other in zip(upwards, down, strict=True):
-        np.testing.assert_array_equal(one[::-1], other)
-
-
-def test_as_a_scorer():
-    X, y = make_classification(200, random_state=0)
-    scorer = make_scorer(net_benefit, response_method="predict_proba", threshold=0.2)
-    scores = cross_val_score(LogisticRegression(), X, y, scoring=scorer, cv=3)
-    assert np.all((scores > 0.2) & (scores <= 0.51))
 
 
 @pytest.mark.parametrize("prevalence", [None, 0.2])

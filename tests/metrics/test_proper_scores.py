@@ -46,15 +46,6 @@ def test_the_ramp_is_that_mixture_for_the_log_loss(y):
         assert capped >= value - 1e-12
 
 
-@pytest.mark.parametrize("true", [0.05, 0.2, 0.4, 0.9])
-def test_brier_is_proper(true):
-    weight = [1.0 - true, true]
-    grid = np.linspace(0.0, 1.0, 201)
-    scores = [zone_brier([0, 1], [q, q], zone=(LOW, HIGH), sample_weight=weight) for q in grid]
-    best = grid[np.flatnonzero(scores <= np.min(scores) + 1e-15)]
-    assert best.min() - 1e-9 <= true <= best.max() + 1e-9
-
-
 def test_no_zone_is_briers_score():
     rng = np.random.default_rng(0)
     y, p, w = rng.integers(2, size=50), rng.random(50), rng.random(50)

@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_classification
+from sklearn.datasets import make_classification
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_validate
+from sklearn.model_selection import StratifiedKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from grayzone import BayesDecisionClassifier, ImportVectorMachine
+from grayzone import BayesDecisionClassifier
 from grayzone.decision import bayes_decision, cost_matrices, cost_matrix
 from grayzone.displays import CostCurveDisplay, RiskCoverageDisplay
 from grayzone.metrics import (
@@ -105,17 +105,6 @@ def test_savings_are_measured_by_the_cheapest_constant_decision():
         assert math.isnan(savings_score([0, 0], [0, 1]))
 
 
-def test_costs_and_savings_are_those_of_empulse_where_it_is_installed():
-    metrics = pytest.importorskip("empulse.metrics")
-    y, pred, E, _ = random_rows(K=2)
-    (tn, fp), (fn, tp) = np.moveaxis(E, 0, -1)
-    costs = {"tn_cost": tn, "fp_cost": fp, "fn_cost": fn, "tp_cost": tp}
-    theirs = metrics.cost_loss(y, pred, normalize=True, **costs)
-    assert expected_cost(y, pred, example_costs=E) == pytest.approx(theirs, rel=1e-12)
-    theirs = metrics.savings_score(y, pred, **costs)
-    assert savings_score(y, pred, example_costs=E) == pytest.approx(theirs, rel=1e-12)
-
-
 @pytest.mark.parametrize("ties", [False, True])
 def test_a_cost_curve_moves_all_thresholds_by_one_factor_of_their_odds(ties):
     rng = np.random.default_rng(0)
@@ -144,18 +133,6 @@ def test_a_cost_curve_moves_all_thresholds_by_one_factor_of_their_odds(ties):
     assert display.zone is None
 
 
-def test_rows_of_certain_thresholds_stay_on_their_side():
-    """A row that costs nothing to miss is positive by certainty alone; one without a stake is."""
-    E = cost_matrices({0: [1.0, 1.0, 0.0, 0.0], 1: [1.0, 0.0, 1.0, 0.0]}, [0, 1])
-    curve = cost_curve([0, 1, 0, 1], [0.5, 0.9, 0.1, 0.5], example_costs=E)
-    assert np.all(np.isfinite(curve.mean_cost))
-    k = np.searchsorted(curve.thresholds, 0.5, side="left")  # Bayes' rule
-    assert curve.mean_cost[k] == 0.25
-    tie = cost_curve([0, 1], [1.0, 0.5], example_costs=E[[1, 0]])  # p = 1 at the threshold 1
-    k = np.searchsorted(tie.thresholds, 2 / 3, side="left")
-    assert tie.mean_cost[k] == expected_cost([0, 1], [1, 1], example_costs=E[[1, 0]])
-
-
 def test_risk_coverage_by_rows_is_what_bayes_rule_does():
     rng = np.random.default_rng(0)
     proba, y = rng.dirichlet(np.ones(3), size=50), rng.integers(3, size=50)
@@ -170,23 +147,6 @@ def test_risk_coverage_by_rows_is_what_bayes_rule_does():
     display = RiskCoverageDisplay.from_predictions(y, proba, example_costs=E, reject_cost=0.3)
     np.testing.assert_array_equal(display.risk, curve.risk)
     assert display.point_ is not None
-
-
-def test_displays_of_estimators_take_costs_of_rows():
-    X, y = make_classification(150, 4, random_state=0)
-    clf = BayesDecisionClassifier(LogisticRegression(), costs={0: 1, 1: 4}).fit(X, y)
-    E = cost_matrices({0: np.exp(X[:, 0]), 1: 2.0}, [0, 1])
-    p = clf.predict_proba(X)
-    one = CostCurveDisplay.from_estimator(
-        clf, X, y, example_costs=E, n_bootstrap=10, random_state=0
-    )
-    other = cost_curve(y, p, example_costs=E, n_bootstrap=10, random_state=0)
-    np.testing.assert_array_equal(one.mean_cost, other.mean_cost)
-    np.testing.assert_array_equal(one.upper, other.upper)
-    mean = np.exp(X[:, 0]).mean()
-    assert one.threshold == pytest.approx(mean / (mean + 2.0))
-    got = RiskCoverageDisplay.from_estimator(clf, X, y, example_costs=E)
-    np.testing.assert_array_equal(got.risk, risk_coverage_curve(y, p, example_costs=E).risk)
 
 
 # Ranges of costs ----------------------------------------------------------------------------
@@ -272,52 +232,6 @@ def test_costs_of_rows_decide_and_judge_in_cross_validation(loans, in_a_pipeline
     assert plain["test_score"].mean() < found["test_score"].mean()
 
 
-@pytest.mark.usefixtures("routing")
-def test_nobody_forgets_to_say_whether_costs_of_rows_decide(loans):
-    X, y, E = loans
-    scorer = make_cost_scorer().set_score_request(example_costs=True)
-    clf = BayesDecisionClassifier(LogisticRegression()).fit(X, y)
-    with pytest.raises(ValueError, match="not explicitly set as requested or not requested"):
-        scorer(clf, X, y, example_costs=E)
-    renamed = clf.set_predict_request(example_costs="example_costs")
-    got = scorer(renamed, X, y, example_costs=E)
-    assert got == -expected_cost(y, clf.predict(X, example_costs=E), example_costs=E)
-
-
-@pytest.mark.usefixtures("routing")
-@pytest.mark.parametrize("several", [False, True])
-def test_costs_of_rows_choose_in_a_search(loans, several):
-    X, y, E = loans
-    scorer = make_cost_scorer().set_score_request(example_costs=True)
-    clf = BayesDecisionClassifier(LogisticRegression()).set_predict_request(example_costs=True)
-    scoring = {"cost": scorer, "accuracy": "accuracy"} if several else scorer
-    search = GridSearchCV(
-        clf, {"estimator__C": [1e-7, 1.0]}, scoring=scoring, cv=3, refit="cost" if several else True
-    )
-    search.fit(X, y, example_costs=E)
-    assert search.best_params_ == {"estimator__C": 1.0}
-    best = search.best_estimator_
-    wanted = -expected_cost(y, best.predict(X, example_costs=E), example_costs=E)
-    assert search.score(X, y, example_costs=E) == wanted
-    assert clone(search).fit(X, y, example_costs=E).best_score_ == search.best_score_
-
-
-@pytest.mark.usefixtures("routing")
-def test_a_model_that_is_fitted_with_costs_of_rows_in_a_search(loans):
-    from grayzone import TruncatedLogisticRegression
-
-    X, y, E = loans
-    model = TruncatedLogisticRegression(zone=None)
-    model.set_fit_request(example_costs=True).set_predict_request(example_costs=True)
-    scorer = make_cost_scorer().set_score_request(example_costs=True)
-    search = GridSearchCV(model, {"C": [1e-6, 1.0]}, scoring=scorer, cv=3)
-    search.fit(X, y, example_costs=E)
-    direct = TruncatedLogisticRegression(zone=None, C=search.best_params_["C"])
-    np.testing.assert_array_equal(
-        search.best_estimator_.coef_, direct.fit(X, y, example_costs=E).coef_
-    )
-
-
 @pytest.mark.parametrize("in_a_pipeline", [False, True])
 def test_without_routing_costs_go_to_who_takes_them(loans, in_a_pipeline):
     X, y, E = loans
@@ -337,15 +251,6 @@ def test_without_routing_costs_go_to_who_takes_them(loans, in_a_pipeline):
     assert scorer(taker, X, y) == -expected_cost(y, taker.predict(X), costs={0: 1, 1: 5})
 
 
-def test_a_fold_that_lacks_a_class_knows_it_by_the_estimator():
-    X, y = load_iris(return_X_y=True)
-    clf = BayesDecisionClassifier(LogisticRegression(max_iter=500)).fit(X, y)
-    E = np.random.default_rng(0).lognormal(size=(50, 3, 3))
-    got = make_cost_scorer()(clf, X[:50], y[:50], example_costs=E)
-    decided = clf.predict(X[:50], example_costs=E)
-    assert got == -expected_cost(y[:50], decided, example_costs=E, labels=[0, 1, 2])
-
-
 @pytest.mark.usefixtures("routing")
 def test_a_mapping_that_folds_do_not_split_is_said(loans):
     X, y, _ = loans
@@ -362,14 +267,6 @@ def test_a_mapping_that_folds_do_not_split_is_said(loans):
             params={"example_costs": {0: np.ones(len(y)), 1: np.exp(X[:, 0])}},
             error_score="raise",
         )
-
-
-def test_import_vectors_take_costs_of_rows_through_the_scorer(loans):
-    X, y, E = loans
-    clf = ImportVectorMachine(max_import_points=5).fit(X, y)
-    got = make_cost_scorer()(clf, X, y, example_costs=E)
-    decided = bayes_decision(clf.predict_proba(X), E)
-    assert got == -expected_cost(y, decided, example_costs=E)
 
 
 # Bad input ----------------------------------------------------------------------------------
@@ -410,15 +307,6 @@ def test_costs_of_all_rows_and_of_each_are_too_much():
     for curve in (cost_curve, risk_coverage_curve):
         with pytest.raises(ValueError, match="either costs or example_costs"):
             curve(Y, P, costs={0: 1, 1: 2}, example_costs=E)
-
-
-def test_costs_for_labels_that_nobody_knows():
-    rows = {0: np.ones(3), 1: np.ones(3), 2: np.ones(3)}
-    assert expected_cost(Y, [0, 1, 0], example_costs=rows) == pytest.approx(1 / 3)
-    with pytest.raises(ValueError, match=r"names \[2\], not among the classes"):
-        expected_cost(Y, [0, 1, 0], example_costs=rows, labels=[0, 1])
-    with pytest.raises(ValueError, match="two classes"):
-        cost_curve(Y, P, example_costs=rows)
 
 
 def test_costs_that_make_no_difference():

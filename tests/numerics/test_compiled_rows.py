@@ -1,19 +1,17 @@
 """Compiled passes over many rows beside the formulas that they take the place of."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from grayzone.numerics import jit_losses, losses, pieces
+from grayzone.numerics import jit_losses, pieces
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import Logistic, SmoothedLogistic, TruncatedLogistic, sigmoid
 from grayzone.numerics.margins import SignedMargin
 from grayzone.solvers.policy.policy import BinaryPolicy
 from grayzone.solvers.policy.problem import log_loss, policy_values
 from grayzone.solvers.problem import Problem
-from grayzone.solvers.truncated import band, parabolas
+from grayzone.solvers.truncated import band
 from grayzone.solvers.truncated.parabolas import Parabolas
 
 EXTREMES = [0.0, -0.0, 1e-300, -1e-300, 1e-9, -1e-9, 30.0, -30.0, 800.0, -800.0, 1e300, -1e300]
@@ -229,47 +227,3 @@ def test_rows_near_the_kink_and_above_it(monkeypatch, delta):
     monkeypatch.setattr(pieces, "MANY", 0)
     for found, value in zip(band._sides(loss, u, delta), expected, strict=True):
         np.testing.assert_array_equal(found, value)
-
-
-@pytest.mark.parametrize(
-    "column", [np.zeros((4, 1)), np.zeros(4, dtype=np.float32), np.zeros(0), [0.0] * 4]
-)
-def test_other_columns_are_left_to_numpy(monkeypatch, column):
-    monkeypatch.setattr(pieces, "MANY", 1)
-    assert pieces.are_many(np.zeros(4))
-    assert not pieces.are_many(column)
-    assert not pieces.are_many(np.zeros(4), np.zeros(1))
-
-
-@pytest.mark.parametrize("is_loaded", [True, False])
-def test_fewer_rows_are_many_where_loops_are_loaded(monkeypatch, is_loaded):
-    rng, n = np.random.default_rng(0), pieces.MANY_WHERE_LOADED
-    X, y = rng.normal(size=(n, 3)), np.where(rng.random(n) < 0.4, -1.0, 1.0)
-    floor, weight = np.where(y > 0, -1.0, -np.inf), rng.uniform(0.5, 2.0, n)
-    u, moved = rng.normal(size=n), 0.1 * rng.normal(size=n)
-    rows = np.flatnonzero(u > -5.0)
-    called = []
-    loss = TruncatedLogistic(floor, is_loaded)
-    problem = Problem(as_design(X), SignedMargin(y), loss, weight, 1.0)
-
-    def noted(loop, *given, n_rows):
-        called.append(loop)
-        return pieces.looped(loop, *given, n_rows=n_rows)
-
-    monkeypatch.setattr(losses, "looped", noted)
-    monkeypatch.setattr(parabolas, "looped", noted)
-    model = Parabolas.of(problem, u, rows)
-    a = model.multipliers(problem, u + moved, -y * moved)
-    found = loss.fenchel_young_sum(y, -(y * u)[:, None], -(y * a)[:, None], weight)
-    assert bool(called) == is_loaded
-    assert (found is None) != is_loaded
-    plain = replace(problem, loss=TruncatedLogistic(floor))
-    expected = Parabolas.of(plain, u, rows)
-    np.testing.assert_allclose(model.curvature, expected.curvature, rtol=1e-14)
-    np.testing.assert_allclose(a, expected.multipliers(plain, u + moved, -y * moved), rtol=1e-13)
-    if found is not None:
-        assert found == pytest.approx(float(weight @ loss.fenchel_young(u, a)), rel=1e-11)
-    assert loss.take(rows[:-1]).is_loaded == is_loaded
-    called.clear()
-    loss.take(rows[: n // 2]).slopes(u[rows[: n // 2]])
-    assert not called

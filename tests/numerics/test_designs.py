@@ -144,14 +144,6 @@ def test_gram(design, matrices, sign, subset):
     close(pulled, residual.T @ part)
 
 
-def test_gram_of_no_rows(design):
-    found, full, xp = design
-    empty = xp.zeros((0, 1), dtype=xp.float64)
-    grams, pulled = found.gram(empty, empty, xp.zeros(0, dtype=xp.int64))
-    close(grams, np.zeros((1, full.shape[1], full.shape[1])))
-    close(pulled, np.zeros((1, full.shape[1])))
-
-
 def test_square_sums(design):
     found, full, xp = design
     weights = np.random.default_rng(4).normal(size=(N, 3))
@@ -180,13 +172,6 @@ def test_inner_leaves_the_intercept_out(design):
     close(found.inner(xp.asarray(rows), xp.asarray(others)), X[rows] @ X[others].T)
 
 
-def test_blocks_cover_the_rows_once(design):
-    found, _, _ = design
-    for start, stop in ((0, None), (0, N), (37, 256), (5, 5)):
-        covered = [r for a, b in found.blocks(start, stop) for r in range(a, b)]
-        assert covered == list(range(start, N if stop is None else stop))
-
-
 def test_shape(design, fit_intercept):
     found, _, _ = design
     assert (found.n_rows, found.n_features, found.n_coef) == (N, D, D + fit_intercept)
@@ -208,18 +193,6 @@ def test_single_precision_is_summed_in_double():
         gram, _ = found.gram(np.ones((4, 1)), np.ones((4, 1)))
         np.testing.assert_allclose(gram, 4.0 * square, rtol=1e-15)
         np.testing.assert_allclose(found.inner(np.arange(4), np.arange(4)), square, rtol=1e-15)
-
-
-@pytest.mark.parametrize("many", [0, 10**9], ids=["compiled", "NumPy"])
-def test_threads_and_blocks_do_not_change_the_order_of_sums(monkeypatch, many):
-    monkeypatch.setattr(designs, "_MANY_ENTRIES", many)
-    X = np.random.default_rng(7).normal(size=(4000, 6))
-    weights = np.random.default_rng(8).uniform(size=(4000, 1))
-    monkeypatch.setattr(designs, "_WORTH_A_THREAD", 1)
-    with threadpool_limits(2, user_api="blas"):
-        grams = [as_design(X).gram(weights, weights)[0] for _ in range(5)]
-    for other in grams[1:]:
-        np.testing.assert_array_equal(other, grams[0])
 
 
 # ----------------------------------------------------------------------------------- allocation

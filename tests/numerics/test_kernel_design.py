@@ -104,30 +104,12 @@ def close(got, expected):
     np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max())
 
 
-def test_sizes(design, rows):
-    assert design.n_rows == (N if rows is None else len(rows))
-    assert design.n_features == N
-    assert design.n_coef == N + design.fit_intercept
-    np.testing.assert_array_equal(
-        design.penalised(), np.r_[np.ones(N), np.zeros(int(design.fit_intercept))]
-    )
-
-
 def test_scores(design, K):
     coef = coefficients(design)
     close(design.scores(coef), values(design, K, coef))
     # and where most centres have no coefficient
     coef[:, :N][:, np.arange(N) % 7 > 0] = 0.0
     close(design.scores(coef), values(design, K, coef))
-
-
-def test_scores_of_zero_are_the_intercept(design):
-    coef = np.zeros((Q, design.n_coef))
-    if design.fit_intercept:
-        coef[:, -1] = [1.5, -2.0]
-    scores = design.scores(coef)
-    expected = coef[:, -1] if design.fit_intercept else np.zeros(Q)
-    np.testing.assert_array_equal(scores, np.tile(expected, (design.n_rows, 1)))
 
 
 def test_added_is_the_part_of_a_few_centres(design, K):
@@ -148,25 +130,6 @@ def test_gradient_is_that_of_the_function_space(design, K):
         if design.fit_intercept:
             found += gradient[:, -1] @ f[:, -1]
         assert found == pytest.approx(expected, rel=1e-11, abs=1e-11)
-
-
-def test_gradient_by_finite_differences(design):
-    # a smooth criterion of the scores, along directions of the function space
-    def criterion(coef):
-        return float(np.logaddexp(0.0, design.scores(coef)).sum())
-
-    coef = 0.1 * coefficients(design, 4)
-    slopes = 1.0 / (1.0 + np.exp(-design.scores(coef)))
-    gradient = design.gradient(slopes)
-    for seed in (5, 6):
-        direction = coefficients(design, seed)
-        direction /= np.abs(design.scores(direction)).max()
-        step = 1e-5
-        difference = criterion(coef + step * direction) - criterion(coef - step * direction)
-        slope = design.dot(gradient, direction)
-        if design.fit_intercept:
-            slope += gradient[:, -1] @ direction[:, -1]
-        assert slope == pytest.approx(difference / (2 * step), rel=1e-7, abs=1e-8)
 
 
 def test_dot_is_the_inner_product_of_functions(design, kernel_and_data):
@@ -252,14 +215,6 @@ def test_there_is_no_hessian():
     assert not design.forms_gram
     with pytest.raises(NotImplementedError, match="Hessian"):
         design.gram(np.ones((N, 1)), np.ones((N, 1)))
-
-
-def test_all_rows_in_another_order():
-    order = np.random.default_rng(0).permutation(N)
-    design = KernelDesign(Kernel("rbf", gamma=0.5), DATA)
-    coef = np.random.default_rng(1).normal(size=(2, N + 1))
-    expected = design.scores(coef)[order]
-    np.testing.assert_allclose(design.take(order).scores(coef), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_a_cheap_bound_on_a_norm_is_one(design):

@@ -100,32 +100,6 @@ def test_gaussian_kernel_far_from_the_origin(shift):
     )
 
 
-def test_out_is_filled_and_returned(kernel_and_expected):
-    kernel, expected = kernel_and_expected
-    out = np.empty((len(X), len(Z)))
-    assert kernel.between(kernel.left(X), kernel.right(Z), out=out) is out
-    np.testing.assert_allclose(out, expected(X, Z), rtol=1e-12, atol=1e-13)
-
-
-def test_flipped_right_factor_is_the_left_one(kernel_and_expected, stored):
-    kernel, _ = kernel_and_expected
-    A = stored(X)
-    for dtype in (np.float64, np.float32):
-        left, flipped = kernel.left(A, dtype), kernel.flipped(kernel.right(A, dtype))
-        assert left.shape == flipped.shape
-        assert left.dtype == flipped.dtype == dtype
-        np.testing.assert_array_equal(in_double(left), in_double(flipped))
-
-
-def test_right_factors_can_be_sliced(kernel_and_expected, stored):
-    kernel, expected = kernel_and_expected
-    A, B = stored(X), stored(Z)
-    some = kernel.between(kernel.left(A[4:11]), kernel.right(B)[7:19])
-    np.testing.assert_allclose(
-        some, expected(in_double(A)[4:11], in_double(B)[7:19]), rtol=1e-12, atol=1e-13
-    )
-
-
 def test_diagonal(kernel_and_expected, stored):
     kernel, expected = kernel_and_expected
     A = stored(X)
@@ -184,12 +158,6 @@ def test_product_of_dense_and_sparse(kernel_and_expected, first, second):
     np.testing.assert_allclose(product, expected(X, Z) @ coef, rtol=1e-11, atol=1e-11)
 
 
-def test_product_with_no_rows_behind_it():
-    kernel = Kernel("rbf")
-    product = kernel.product(X, kernel.right(X[:0]), np.empty((0, 2)))
-    np.testing.assert_array_equal(product, np.zeros((len(X), 2)))
-
-
 @given(
     st.sampled_from(["linear", "rbf", "laplacian"]),
     st.floats(0.01, 3.0),
@@ -224,13 +192,6 @@ def test_weights_in_scale_are_repeated_rows(stored):
     repeated = resolve_kernel("rbf", "scale", 3, 0.0, stored(np.repeat(X, repeats, axis=0)))
     assert weighted.gamma == pytest.approx(repeated.gamma, rel=1e-12)
     assert weighted.gamma != pytest.approx(resolve_kernel("rbf", "scale", 3, 0.0, X).gamma)
-
-
-def test_scale_of_more_rows_than_a_tile_holds():
-    A = np.random.default_rng(4).normal(size=(2500, 3)) + 1e4
-    assert resolve_kernel("rbf", "scale", 3, 0.0, A).gamma == pytest.approx(
-        1.0 / (3 * A.var()), rel=1e-10
-    )
 
 
 def test_scale_of_constant_data_is_one():

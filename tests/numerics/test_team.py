@@ -183,6 +183,7 @@ print("done", flush=True)
 """
 
 
+@pytest.mark.parametrize("processors", [2], indirect=True)  # which no other process hears of
 def test_a_process_ends_while_threads_wait_in_compiled_loops():
     for _ in range(5):
         done = subprocess.run([sys.executable, "-c", ENDS_AT_ONCE], capture_output=True, text=True)

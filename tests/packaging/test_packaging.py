@@ -1,7 +1,6 @@
 """What a user gets by installing: the README's example, light imports, types, documentation."""
 
 import importlib
-import inspect
 import re
 import subprocess
 import sys
@@ -23,11 +22,6 @@ BENCHMARKS = sorted(
     for path in (ROOT / "benchmarks").rglob("*.py")
     if path.name != "__init__.py"
 )
-DOCUMENTED = [
-    name
-    for name in grayzone.__all__
-    if inspect.isclass(getattr(grayzone, name)) or callable(getattr(grayzone, name))
-]
 
 
 def python(*arguments):
@@ -89,12 +83,6 @@ def test_public_names_exist_and_are_listed_once():
     assert set(grayzone.__all__) <= set(dir(grayzone))
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_public_names_have_an_example(name):
-    documentation = inspect.getdoc(getattr(grayzone, name)) or ""
-    assert re.search(r"^Examples\n-{8}\n.*>>> ", documentation, re.M | re.S)
-
-
 def test_the_command_runs_as_a_module():
     shown = python("-m", "grayzone", "--help")
     for command in ("train", "predict", "export", "explain", "demo", "reproduce"):
@@ -120,4 +108,4 @@ def test_what_needs_an_extra_is_a_public_name(extra):
 
 @pytest.mark.parametrize("module", BENCHMARKS)
 def test_benchmarks_can_be_imported(module):
-    importlib.import_module(module)
+    assert importlib.import_module(module).__doc__

@@ -443,18 +443,6 @@ def test_two_cuts_follow_costs(opened):
             assert shown(page) == problem.expected(*standing(page, steps), steps=steps, **now)
 
 
-def test_fields_that_hold_no_cost_are_as_trained(opened):
-    problem = Problem()
-    with opened(problem.page()) as page:
-        start = shown(page)
-        for id_ in ("cost-1", "cost-0", "share", "cases"):
-            page.fill(f"#{id_}", "")
-        assert shown(page) == start
-        for id_ in ("cost-1", "cost-0", "share", "cases"):
-            page.fill(f"#{id_}", "-3")
-        assert shown(page) == start
-
-
 def test_sliders_and_fields_are_one(opened):
     problem = Problem()
     with opened(problem.page()) as page:
@@ -546,83 +534,6 @@ def test_keyboard_alone_is_enough(opened):
         assert step_of(page) == start
 
 
-def test_marks_follow_the_settings(opened):
-    problem = Problem()
-    with opened(problem.page()) as page:
-
-        def place(selector, *names):
-            return np.array([float(page.get_attribute(selector, name)) for name in names])
-
-        dot = "#plot-roc circle.dot"
-        move(page, 0)  # everything is an alarm
-        right, top = place(dot, "cx", "cy")
-        assert page.query_selector_all("#plot-precision circle.dot")
-        page.evaluate("document.getElementById('cut-high').max = 1000")
-        ends = []
-        for step in (200, 640):
-            move(page, step)
-            alarm, positive = problem.p >= steps_of(page)[step], problem.codes == 1
-            fpr, tpr = np.mean(alarm[~positive]), np.mean(alarm[positive])
-            x, y = place(dot, "cx", "cy")
-            ends.append([(x - right) / (fpr - 1), (y - top) / (tpr - 1)])
-        np.testing.assert_allclose(ends[0], ends[1], rtol=1e-3)  # one scale for all points
-        rule = "#plot-cost line.rule"
-        assert len(page.query_selector_all(rule)) == 1
-        # in force at what is cheapest: the rule goes through the dot
-        page.select_option("#how", "cheapest")
-        x = place(rule, "x1")
-        np.testing.assert_allclose(place("#plot-cost circle.dot", "cx"), x, atol=0.01)
-
-
-@pytest.mark.parametrize("costs", [((0.0, 1.0), (10.0, 0.0)), ((0.0, 1.0), (1_000.0, 0.0))])
-def test_the_cost_axis_ends_where_it_matters(opened, costs):
-    """Costs far above those of the best rule are outside, what is cheaper is not squeezed."""
-    problem = Problem(costs)
-    with opened(problem.page()) as page:
-        ticks = page.eval_on_selector_all(
-            "#plot-cost text.tick[text-anchor=end]", "all => all.map(e => e.textContent)"
-        )
-        costs = [float(text) for text in ticks if text.replace(".", "").isdigit()]
-        found = shown(page)
-        best = min(found["rule-0"], found["rule-1"])
-        assert max(costs) < 1.5 * max(best, found["cost"])
-        box = page.query_selector("#plot-cost path.line").bounding_box()
-        assert box["width"] > 200
-
-
-def test_rare_events(opened):
-    problem = Problem()
-    rng = np.random.default_rng(1)
-    problem.p = problem.score = 1 / (1 + np.exp(6.9 - 1.5 * rng.normal(size=331)))
-    problem.codes = (rng.uniform(size=331) < 40 * problem.p).astype(int)
-    problem.costs[:] = [[0.0, 1.0], [1_000.0, 0.0]]
-    problem.decided = (problem.p >= 1 / 1_001).astype(int)
-    with opened(problem.page()) as page:
-        steps, recalls = steps_of(page), set()
-        start = step_of(page)
-        assert steps[start] == 1 / 1_001
-        for step in range(start - 100, start + 200, 60):
-            move(page, step)
-            cells = shown(page)
-            assert cells == problem.expected(steps[step], steps[step], steps=steps)
-            recalls.add(cells["recall"])
-        assert len(recalls) > 3  # the slider has its steps where it matters
-
-
-@pytest.mark.parametrize("label", [0, 1])
-def test_rows_of_one_class(opened, label):
-    problem = Problem()
-    problem.codes = np.full(331, label)
-    with opened(problem.page()) as page:
-        assert page.query_selector("#share") is None
-        rate = page.text_content('[data-out="recall"]')
-        assert (rate == "–") == (label == 0)
-        move(page, 600)
-        assert float(page.text_content('[data-out="cost"]')) == short(
-            np.mean(problem.paid(problem.at(0.6, 0.6)))
-        )
-
-
 def test_three_classes_with_factors_and_staying_undecided(opened):
     X, y = load_iris(return_X_y=True)
     X = X[:, :2]
@@ -651,17 +562,6 @@ def test_three_classes_with_factors_and_staying_undecided(opened):
         assert page.query_selector("#cut-high") is None
         assert len(page.query_selector_all(".plot svg")) == 1
         assert fits(page)
-
-
-def test_decisions_that_no_cut_explains(opened):
-    problem = Problem()
-    problem.decided = np.arange(331) % 2
-    with opened(problem.page()) as page:
-        page.fill("#cost-1", "4")
-        page.fill("#share", "20")
-        w = problem.weights(0.2)
-        cost = np.average(problem.paid(problem.decided, miss=4.0), weights=w)
-        assert float(page.text_content('[data-out="cost"]')) == short(cost)
 
 
 def test_numbers_are_saved(opened):

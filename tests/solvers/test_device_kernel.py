@@ -3,7 +3,6 @@
 import os
 import re
 import warnings
-from dataclasses import replace
 from functools import cache
 
 import array_api_strict as strict
@@ -17,12 +16,9 @@ from problems import (
     MULTICLASS_KERNEL_CASES,
     KernelCase,
     by_name,
-    edited,
     gaussian,
     select,
-    weights_with_zeros,
 )
-from recording import Recording
 from scipy.special import expit
 from sklearn import config_context
 from sklearn.base import clone
@@ -32,14 +28,13 @@ from grayzone import TruncatedLogisticRegression
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.kernels import Kernel
 from grayzone.numerics.losses import TruncatedLogistic
-from grayzone.solvers.kernel import device_kernel, device_matrix, systems
+from grayzone.solvers.kernel import device_matrix, systems
 from grayzone.solvers.kernel.device_design import DeviceKernelDesign
 from grayzone.solvers.kernel.device_kernel import _least, _Rounded
 from grayzone.solvers.kernel.device_matrix import (
     KernelSystem,
     KernelValues,
     check_memory,
-    system_bytes,
 )
 from grayzone.solvers.kernel.systems import Bordered, Factor, SlopeModel
 from grayzone.solvers.truncated import streamed
@@ -368,28 +363,6 @@ def test_an_accuracy_out_of_reach(case):
     assert_honest(case, found, 1e-11)
 
 
-def test_callbacks():
-    pytest.importorskip("sklearn.callback")
-    case = ELSEWHERE[0]
-    X, y, _, _ = case.build()
-    told = Recording()
-    found = estimator_of(case)
-    fit_in("torch", found.set_callbacks(told), X, y)
-    assert min(fact["dual_gap"] for fact in told.facts) == found.dual_gap_
-    stopping = Recording(stop_at=3)
-    found = estimator_of(case)
-    with pytest.warns(ConvergenceWarning, match="a callback asked to stop"):
-        fit_in("torch", found.set_callbacks(stopping), X, y)
-    assert len(stopping.facts) == 3
-    assert found.n_iter_ <= 6
-    assert_honest(case, found, 1.0)
-    failing = estimator_of(case).set_callbacks(Recording(raise_at=2))
-    before = vars(failing).copy()
-    with pytest.raises(KeyboardInterrupt):
-        fit_in("torch", failing, X, y)
-    assert vars(failing) == before
-
-
 # ---------------------------------------------------------------------------------- bad kernels
 
 
@@ -437,14 +410,6 @@ def test_kernel_matrices_have_to_be_symmetric_squares(library):
         fit_in(library, estimator, K + np.triu(np.ones_like(K)), y)
 
 
-@BOTH
-def test_kernel_functions_have_to_give_all_pairs(library):
-    X, y = gaussian(60, 3)()
-    estimator = TruncatedLogisticRegression(kernel=lambda A, B: (A @ B.T)[:-1, :])
-    with pytest.raises(ValueError, match="returned an array of shape"):
-        fit_in(library, estimator, X, y)
-
-
 # ---------------------------------------------------------------------------------- the memory
 
 
@@ -482,13 +447,6 @@ def test_as_many_rows_as_are_said_to_fit_do_fit(gigabytes, monkeypatch):
     check_memory(largest, like)
     with pytest.raises(MemoryError):
         check_memory(int(1.02 * largest) + 2, like)
-
-
-def test_what_a_system_takes():
-    # the matrix itself, and no more than as much again
-    for n in (10, 1000, 10**4, 10**5):
-        assert 8.0 * n**2 <= system_bytes(n) <= 16.0 * n**2 + device_matrix._SPARE
-    assert system_bytes(10**5) < 1.3 * 8.0 * 10**10
 
 
 @pytest.mark.parametrize("error", [ValueError, OSError, AttributeError])
@@ -578,21 +536,6 @@ def test_blocked_factor(size, panel, inverted, library, monkeypatch):
         np.testing.assert_allclose(solved, np.linalg.solve(matrix, rhs), rtol=0.0, atol=accuracy)
 
 
-@BOTH
-def test_no_memory_for_a_second_matrix_means_panels(library, monkeypatch):
-    case = ELSEWHERE[0]
-    n = len(case.build()[1])
-    expected = fit_case(library, case)
-    monkeypatch.setattr(device_matrix, "_PANEL", 7)
-    monkeypatch.setattr(device_matrix, "_INVERTED", 11)
-    monkeypatch.setattr(device_matrix, "_INVERTED_OFTEN", 17)
-    monkeypatch.setattr(device_matrix, "_WHOLE", 0)
-    found = fit_case(library, case)
-    np.testing.assert_array_equal(as_numpy(found.support_), as_numpy(expected.support_))
-    np.testing.assert_allclose(as_numpy(found.dual_coef_), as_numpy(expected.dual_coef_), atol=1e-6)
-    assert n > 7 * 11
-
-
 # ---------------------------------------------------------------------------- parts of the method
 
 
@@ -647,17 +590,6 @@ def test_a_factor_knows_where_it_does_not_help(library, monkeypatch):
     monkeypatch.setattr(systems, "_INNER", 1e-15)
     zeros = there(library, np.zeros(60))
     assert factor.improved(far, zeros, zeros[0]) is None
-
-
-@pytest.mark.parametrize("spread", [0.0, 1e300], ids=["always-factorised", "always-improved"])
-@by_name(select(CASES, "rbf-120", "rbf-full", "narrow-zone", "rbf-wide-weights", "C-1e2"))
-def test_fits_do_not_depend_on_how_systems_are_solved(case, spread, monkeypatch):
-    monkeypatch.setattr(systems, "_SPREAD", spread)
-    if spread:
-        monkeypatch.setattr(systems, "_PRODUCTS", 500)
-    found = fit_case("torch", case)
-    assert_honest(case, found, TOL)
-    assert_same_function(case, found, in_memory(case))
 
 
 def bordered(library, rows, model, core, border):
@@ -728,17 +660,6 @@ def test_when_a_border_pays(core, border, kept, expected, monkeypatch):
     assert Bordered.pays(design_of("torch").values, *masks) is expected
 
 
-@pytest.mark.parametrize("most", [0.0, 1e9], ids=["always-factorised", "always-bordered"])
-@pytest.mark.parametrize("reach", [0.0, 0.75, 10.0])
-@by_name(select(CASES, "rbf-120", "narrow-zone", "rbf-wide-weights", "C-1e2"))
-def test_fits_do_not_depend_on_borders(case, most, reach, monkeypatch):
-    monkeypatch.setattr(systems, "_MOST_BORDER", most)
-    monkeypatch.setattr(device_kernel, "_REACH", reach)
-    found = fit_case("torch", case)
-    assert_honest(case, found, TOL)
-    assert_same_function(case, found, in_memory(case))
-
-
 @pytest.mark.parametrize("width", [0.0, 1e-6, 0.3, 4.0])
 @BOTH
 def test_the_rounded_loss(width, library):
@@ -768,27 +689,3 @@ def test_searches_along_a_line():
         # slopes rise at a kink, by far more on one side than on the other
         kink = _least(lambda t, zero=zero: -1.0 if t < zero else 50.0)
         assert abs(kink - zero) <= 0.01 * zero
-
-
-@BOTH
-def test_zero_weights_are_rows_that_are_not_there(library):
-    case = KernelCase("zeros", edited(gaussian(130, 3, seed=90), weights_with_zeros))
-    X, y, weight, _ = case.build()
-    seen = weight > 0.0
-    found = fit_in(library, estimator_of(case), X, y, weight)
-    expected = fit_in(library, estimator_of(case), X[seen], y[seen], weight[seen])
-    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
-    assert np.all(as_numpy(found.partition_)[~seen] == 0)
-    with config_context(array_api_dispatch=True):
-        scores = [as_numpy(e.decision_function(there(library, X))) for e in (found, expected)]
-    np.testing.assert_allclose(*scores, atol=1e-4)
-
-
-def test_gamma_of_the_data_is_that_of_numpy():
-    X, y, weight = edited(gaussian(130, 3, seed=90), weights_with_zeros)()
-    options = {"kernel": "rbf", "gamma": "scale", "tol": TOL, "class_weight": {0: 3.0, 1: 0.5}}
-    expected = TruncatedLogisticRegression(**options).fit(X, y, weight)
-    found = fit_in("torch", TruncatedLogisticRegression(**options), X, y, weight)
-    assert found._kernel.gamma == pytest.approx(expected._kernel.gamma, rel=1e-14)
-    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
-    assert replace(found._kernel, gamma=1.0) == replace(expected._kernel, gamma=1.0)

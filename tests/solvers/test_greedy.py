@@ -11,9 +11,8 @@ from scipy.linalg import cholesky, solve_triangular
 from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.kernels import Kernel, resolve_kernel
 from grayzone.solvers.greedy import Criterion, Growth, Rules
-from grayzone.solvers.greedy.basis import NewtonBasis, Pool, pool_of
-from grayzone.solvers.greedy.columns import KernelColumns, KnownColumns
-from grayzone.solvers.greedy.growth import FINALISTS
+from grayzone.solvers.greedy.basis import NewtonBasis, Pool
+from grayzone.solvers.greedy.columns import KernelColumns
 from grayzone.solvers.greedy.refit import Point, Reading, refit
 from grayzone.solvers.greedy.scores import one_step, score, score_by_power
 from grayzone.sources.labelled import Rows, label
@@ -160,13 +159,6 @@ def test_the_basis_is_a_cholesky_factor(chosen):
     np.testing.assert_allclose(basis.columns @ beta.T, K[:, points] @ a.T, rtol=0.0, atol=1e-12)
 
 
-def test_the_norm_of_a_function_is_that_of_its_coefficients(chosen):
-    K, points, basis = chosen
-    beta = np.random.default_rng(0).normal(size=(1, len(points)))
-    a = basis.dual_coef(beta)
-    assert (a @ K[np.ix_(points, points)] @ a.T).item() == pytest.approx(np.sum(beta**2), rel=1e-12)
-
-
 @pytest.mark.parametrize("j", range(6))
 def test_a_basis_with_a_point_removed_is_one_built_without_it(chosen, j):
     K, points, basis = chosen
@@ -179,14 +171,6 @@ def test_a_basis_with_a_point_removed_is_one_built_without_it(chosen, j):
     assert_basis_of(basis, K, [*left, 20])
 
 
-def test_a_column_that_is_tried_is_not_there_yet(chosen):
-    K, points, basis = chosen
-    tried = basis.spanned_with(None, 20, K[:, 20]).span.known.copy()
-    assert_basis_of(basis, K, points)
-    basis.append(20, K[:, 20])
-    np.testing.assert_array_equal(basis.columns, tried)
-
-
 def test_the_basis_grows_past_its_first_room():
     X, _ = data(100, d=4)
     K = gaussian_kernel(X, X, 2.0)
@@ -194,12 +178,6 @@ def test_the_basis_grows_past_its_first_room():
     for point in range(90):
         basis.append(point, K[:, point])
     assert_basis_of(basis, K, list(range(90)))
-
-
-def test_a_basis_without_points():
-    basis = basis_of(np.eye(5))
-    assert basis.columns.shape == (5, 0)
-    assert basis.dual_coef(np.empty((3, 0))).shape == (3, 0)
 
 
 # ------------------------------------------------------------------------ the kernel columns
@@ -238,22 +216,6 @@ def test_sums_over_columns(storage, rows, keeps):
     assert nothing is None
 
 
-@pytest.mark.parametrize("points", [None, np.array([5, 699, 17])])
-def test_known_values_are_looked_up(points):
-    rng = np.random.default_rng(0)
-    X, used = rng.normal(size=(700, 3)), np.arange(700)
-    K, rows = gaussian_kernel(X, X, GAMMA), held(X, used)
-    columns = KnownColumns(Kernel("rbf", GAMMA), None, known=K, places=points)
-    factors, squares = rng.normal(size=(700, 4)), rng.uniform(size=(700, 2))
-    places = used if points is None else points
-    expected = sums_by_hand(K, places, factors, squares)
-    for found, known in zip(
-        columns.sums(rows, lambda a, b: factors[a:b], squares), expected, strict=True
-    ):
-        np.testing.assert_allclose(found, known, rtol=0.0, atol=1e-10)
-    np.testing.assert_array_equal(columns.values(rows), K[:, places])
-
-
 def test_columns_of_a_precomputed_kernel():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
@@ -269,15 +231,6 @@ def test_columns_of_a_precomputed_kernel():
         np.testing.assert_allclose(sums, expected, rtol=1e-12)
     np.testing.assert_array_equal(columns.values(rows), part[:, points])
     np.testing.assert_array_equal(given, K)
-
-
-def test_the_diagonal_of_a_precomputed_kernel_is_that_of_the_rows_that_count():
-    X, y = data(30)
-    K, weight = gaussian_kernel(X, X, GAMMA) * np.arange(1.0, 31.0)[:, None], np.ones(30)
-    weight[[3, 4, 20]] = 0.0
-    labelled = label(HeldSource(K, y, weight))
-    pool = pool_of(labelled, Kernel("precomputed"), None)
-    np.testing.assert_array_equal(pool.diagonal, np.diagonal(K)[weight > 0])
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e6])
@@ -428,18 +381,6 @@ def test_scores_by_power_are_squared_slopes_over_what_is_not_spanned(somewhere):
     assert np.all(np.isneginf(found[S]))
 
 
-def test_no_candidate_is_missed_by_the_promise(kind):
-    # the finalists of step (B2*) are those of the largest promise: on many rows only a few
-    n_classes, parametrization = kind
-    X, y = data(n_classes=n_classes)
-    growth = grown(engine(X, y, parametrization=parametrization), 4)
-    found = score(spanned(growth), growth.fitted, growth.basis, np.arange(len(y)))
-    gains = found.gains()
-    order = np.argsort(-gains)[: len(y) - 4]
-    tried = one_step(spanned(growth), growth.fitted, growth.basis, found, order)
-    assert np.argmin(tried.values) < FINALISTS
-
-
 # -------------------------------------------------------------------------- blocks of points
 
 
@@ -469,18 +410,6 @@ def test_deflated_scores_are_those_computed_afresh(somewhere):
         np.testing.assert_allclose(
             found.gains()[rest], fresh.gains()[rest], rtol=1e-6, atol=1e-9 * best
         )
-
-
-def test_blocks_by_power_only_leave_out_what_was_taken():
-    X, y = data()
-    growth = grown(engine(X, y, selection="power"), 3)
-    basis, fitted = growth.basis, growth.fitted
-    before = score_by_power(spanned(growth), fitted, basis, np.arange(60))
-    slope = before.slope.copy()
-    column = basis.kernel_values(np.array([17]))[:, 0]
-    before.deflate(spanned(growth), fitted, basis, 17, column)
-    np.testing.assert_array_equal(before.slope, slope)
-    assert np.flatnonzero(~before.eligible).tolist() == sorted({17, *growth.basis.points})
 
 
 @pytest.mark.parametrize("selection", ["one-step", "power"])
@@ -537,14 +466,6 @@ def test_removal_estimates_are_the_cost_of_removals(problem):
     # nor do only the large ones agree
     assert np.corrcoef(np.log(estimates), np.log(costs))[0, 1] > 0.99
     assert np.argmin(estimates) == np.argmin(costs)
-
-
-def test_removal_estimates_are_exact_for_points_that_hardly_count(kind):
-    n_classes, parametrization = kind
-    X, y = data(n_classes=n_classes)
-    growth = grown(engine(X, y, C=1e-3, parametrization=parametrization), 6)
-    plain = Plain(gaussian_kernel(X, X, GAMMA), y, 1e-3, parametrization=parametrization)
-    np.testing.assert_allclose(growth.removal_estimates(), removal_costs(growth, plain), rtol=1e-2)
 
 
 def test_a_removal_leads_to_the_best_seen_of_its_size(kind):

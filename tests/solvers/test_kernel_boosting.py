@@ -77,14 +77,6 @@ def test_each_round_lowers_the_loss_of_pairs():
     assert np.all(np.diff(losses) < 0.0)
 
 
-def test_functions_that_do_not_vary_add_nothing():
-    values, signs, shares = sample()
-    values[:, 4] = 0.3
-    gains = KernelBooster(values, signs, shares)
-    assert gains.add(4, values[:, 4]) == 0.0
-    assert np.all(gains.kernel == 0.0)
-
-
 def test_all_rows_come_before_one_comes_again():
     values, signs, shares = sample()
     booster, seen = KernelBooster(values, signs, shares), []
@@ -114,15 +106,3 @@ def test_candidates_are_rows_that_boosting_proposes():
     np.testing.assert_allclose(
         again.fit(X[order], y[order]).decision_function(X), fits[1].decision_function(X), atol=1e-9
     )
-
-
-def test_many_rows_are_sampled():
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(600, 2))
-    y = (X[:, 0] + 0.5 * rng.normal(size=600) > 0.8).astype(int)
-    found = SparseMinimaxProbabilityMachine(
-        3, candidates="boosted", cv=None, stopping=None, random_state=0
-    ).fit(X, y)
-    assert found.n_iter_ == 3
-    with pytest.raises(ValueError, match="candidates must be one of"):
-        SparseMinimaxProbabilityMachine(candidates="drawn").fit(X, y)

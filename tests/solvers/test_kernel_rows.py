@@ -109,12 +109,6 @@ def test_against_the_explicit_matrix(named, dtype, share):
         rows.check(seed)
 
 
-def test_working_set_of_a_part(named, dtype, share):
-    rows = Checked(named, dtype, share, members=some_rows(N, 400, seed=9))
-    for seed in range(3):
-        rows.check(seed)
-
-
 def test_design_of_a_part(named, share):
     part = np.sort(some_rows(N, 500, seed=10))
     rows = Checked(named, np.float64, share, members=np.arange(0, 500, 2), part=part)
@@ -126,11 +120,6 @@ def test_after_narrowing(named, dtype, share):
     check_after_narrowing(named, dtype, share, left=300)
 
 
-@pytest.mark.parametrize("left", [700, 60])
-def test_after_narrowing_little_or_much(dtype, share, left):
-    check_after_narrowing("rbf", dtype, share, left)
-
-
 def check_after_narrowing(named, dtype, share, left):
     rows = Checked(named, dtype, share)
     rows.check(0)
@@ -140,19 +129,6 @@ def check_after_narrowing(named, dtype, share, left):
     rows.narrow(np.sort(some_rows(left, left // 2, seed=12)))
     for seed in range(3):
         rows.check(seed)
-
-
-def test_narrowing_before_anything_was_asked(named):
-    rows = Checked(named, np.float32, 1.0)
-    rows.narrow(np.arange(5, N, 3))
-    rows.check()
-
-
-def test_nothing_moved():
-    rows = Checked("rbf", np.float32, 1.0)
-    values = np.arange(float(N))
-    rows.rows.subtract(values, np.zeros(0, dtype=np.int64), np.zeros(0))
-    np.testing.assert_array_equal(values, np.arange(float(N)))
 
 
 class Counting:
@@ -184,29 +160,6 @@ def test_stored_rows_are_computed_once():
     # two more rows
     rows.block(np.append(chosen, some_rows(N, 102)[100:]))
     assert kernel.count == 102 * N
-
-
-def test_stored_rows_survive_narrowing():
-    kernel, rows = counted(1.0)
-    chosen = np.arange(0, 200, 2)
-    rows.block(chosen)
-    rows.narrow(np.arange(0, N, 2))
-    before = kernel.count
-    rows.block(np.arange(100))
-    rows.subtract(np.zeros(N // 2), np.arange(100), np.ones(100))
-    assert kernel.count == before
-
-
-def test_room_that_comes_free_is_used():
-    kernel, rows = counted(0.1)
-    rows.block(np.arange(300))
-    rows.narrow(np.arange(300))
-    rows.block(np.arange(300))
-    before = kernel.count
-    # 110 rows of 1100 values are more than 300 rows of 300
-    rows.block(np.arange(300))
-    rows.subtract(np.zeros(300), np.arange(300), np.ones(300))
-    assert kernel.count == before
 
 
 def test_memory_stays_within_the_budget():

@@ -9,7 +9,7 @@ from oracle import BinaryProblem, solve_binary
 from grayzone import TruncatedLogisticRegression
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import TruncatedLogistic, sigmoid
-from grayzone.numerics.margins import SignedMargin, SoftmaxMargin
+from grayzone.numerics.margins import SignedMargin
 from grayzone.solvers import Decomposed, Problem, Quadratic, solve
 from grayzone.solvers.truncated import decomposed, pivoting
 from grayzone.solvers.truncated.pivoting import by_pivoting
@@ -99,21 +99,6 @@ def test_rows_that_are_alike_share_their_multiplier():
     assert hinge.any()
 
 
-def test_a_model_that_determines_no_step_is_left_alone():
-    rows = near_rows(10, 3, seed=0)
-    flat = rows.model.hessian.copy()
-    flat[-1, :] = flat[:, -1] = 0.0
-    assert by_pivoting(rows.problem, Quadratic(flat, rows.model.gradient), rows.scores) is None
-
-
-def test_several_classes_are_left_alone():
-    own = np.eye(3, dtype=bool)
-    loss = TruncatedLogistic(np.full(3, -1.0))
-    problem = Problem(as_design(np.eye(3)), SoftmaxMargin(own), loss, np.ones(3), 1.0)
-    model = Quadratic(np.eye(12), np.zeros((3, 4)))
-    assert by_pivoting(problem, model, np.zeros((3, 3))) is None
-
-
 # ----------------------------------------------------------------------------------------------
 # Fits
 # ----------------------------------------------------------------------------------------------
@@ -171,17 +156,6 @@ def test_all_ways_lead_to_the_same_partition(name, monkeypatch):
     np.testing.assert_array_equal(pivoted, at_once)
     np.testing.assert_array_equal(pivoted, inside)
     np.testing.assert_allclose([same, again], value, rtol=1e-12)
-
-
-def test_rows_that_are_alike_are_on_the_same_piece():
-    for seed in range(20, 30):
-        rng = np.random.default_rng(seed)
-        X = rng.integers(0, 3, (400, 4)).astype(float)
-        y = (X.sum(axis=1) + rng.normal(0.0, 2.0, 400) > 4.0).astype(int)
-        model = TruncatedLogisticRegression(zone=0.2).fit(X, y)
-        _, kind = np.unique(np.column_stack([X, y]), axis=0, return_inverse=True)
-        kinds = np.unique(np.column_stack([kind, model.partition_]), axis=0)
-        assert len(kinds) == kind.max() + 1
 
 
 def test_fits_of_a_thousand_rows_end_where_tol_is_reached_and_tiny_ones_at_rounding():

@@ -10,7 +10,6 @@ from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 
 import grayzone.solvers.policy.bounds as module
-from grayzone.numerics.pieces import PIECE
 from grayzone.solvers.policy.bounds import descend_directly, fit_bound, majorise
 from grayzone.solvers.policy.policy import BinaryPolicy, SoftmaxPolicy, policy_of
 from grayzone.solvers.policy.problem import PolicyProblem, PolicySpec
@@ -118,13 +117,6 @@ def test_losses_are_precise_where_they_nearly_vanish(policy, size):
     np.testing.assert_allclose(policy.losses(last, q), expected, rtol=1e-10)
 
 
-def test_two_actions_have_one_score():
-    assert isinstance(policy_of(2), BinaryPolicy)
-    for n_actions in (3, 5):
-        policy = policy_of(n_actions)
-        assert (policy.n_actions, policy.n_outputs) == (n_actions, n_actions)
-
-
 # --------------------------------------------------------------------------------------- Lemma 1
 
 SCORES = st.floats(-30.0, 30.0)
@@ -228,19 +220,6 @@ def test_the_expected_cost_is_its_definition(policy, intercept):
     assert reading.cost == pytest.approx(cost_of(problem, coef), rel=1e-13)
 
 
-def test_sums_over_many_rows_lose_none():
-    # more rows than stay in one piece, or with one thread
-    problem = make_problem(BinaryPolicy(), n=2 * PIECE + 77, d=2)
-    coef = np.array([[0.7, -0.2, 0.1]])
-    point = problem.point(coef)
-    bound = problem.bound_at(point)
-    reading = problem.read(bound, point)
-    assert reading.cost == pytest.approx(cost_of(problem, coef), rel=1e-12)
-    q = targets(problem, bound)
-    expected = problem.spec.policy.losses(point.scores, q).sum() + problem.norm(coef)
-    assert reading.loss == pytest.approx(expected, rel=1e-12)
-
-
 @EVERY_POLICY
 def test_targets_are_rewards_times_probabilities(policy):
     problem = make_problem(policy)
@@ -252,16 +231,6 @@ def test_targets_are_rewards_times_probabilities(policy):
     point = problem.point(coef)
     expected = problem.spec.rewards * softmax(full_scores(policy, point.scores), axis=1)
     np.testing.assert_allclose(targets(problem, problem.bound_at(point)), expected, rtol=1e-12)
-
-
-@EVERY_POLICY
-def test_scores_are_carried_along_lines(policy):
-    problem = make_problem(policy)
-    start, change = np.random.default_rng(1).normal(size=(2, *problem.start().shape))
-    point = problem.line(problem.point(start), change)(0.3)
-    np.testing.assert_array_equal(point.coef, start + 0.3 * change)
-    expected = problem.point(start + 0.3 * change).scores
-    np.testing.assert_allclose(point.scores, expected, rtol=1e-12, atol=1e-13)
 
 
 # ----------------------------------------------------------------------------------- convex fits
@@ -361,20 +330,6 @@ def test_the_expected_cost_never_rises(policy, penalty):
     assert all(later <= cost + rounding for cost, later in pairwise(costs))
 
 
-def test_one_newton_step_for_each_bound_lowers_the_cost_all_the_same():
-    problem = make_problem(SoftmaxPolicy(3), penalty=0.01, max_iter=1)
-    costs = [step.cost for step in majorise(first_fit(problem), 30)]
-    assert len(costs) > 10
-    assert all(later <= cost + 1e-12 for cost, later in pairwise(costs))
-
-
-def test_bounds_stop_where_nothing_is_left_to_gain():
-    problem = make_problem(BinaryPolicy(), penalty=30.0, tol=1e-5)
-    costs = [step.cost for step in majorise(first_fit(problem), 10_000)]
-    assert len(costs) < 1000
-    assert costs[-2] - costs[-1] <= 1e-8 * costs[-1]
-
-
 def test_each_step_minimises_the_bound_at_the_one_before():
     problem = make_problem(BinaryPolicy(), penalty=0.1)
     for before, after in pairwise(majorise(first_fit(problem), 4)):
@@ -401,21 +356,6 @@ def test_direct_descent_ends_at_a_stationary_point_below_many_bounds(policy, pen
     slope = gradient_of(lambda coef: cost_of(problem, coef), coef)
     at_first = gradient_of(lambda coef: cost_of(problem, coef), problem.start())
     assert np.abs(slope).max() <= 1e-5 * np.abs(at_first).max()
-
-
-@pytest.mark.parametrize("n_steps", [1, 2, 5])
-def test_direct_descent_ends_where_it_is_told_to(n_steps):
-    problem = make_problem(SoftmaxPolicy(3), penalty=0.03)
-    first, heard = first_fit(problem), []
-
-    def enough(coef, cost):
-        heard.append((coef, cost))
-        return len(heard) == n_steps
-
-    coef, _ = descend_directly(first, enough)
-    assert len(heard) == n_steps
-    np.testing.assert_array_equal(heard[-1][0], coef)
-    assert heard[-1][1] == pytest.approx(cost_of(problem, coef), rel=1e-12)
 
 
 # ------------------------------------------------------------------------- two actions, two ways

@@ -6,10 +6,10 @@ import pytest
 from grayzone import TruncatedLogisticRegression
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import TruncatedLogistic, sigmoid
-from grayzone.numerics.margins import SignedMargin, SoftmaxMargin
+from grayzone.numerics.margins import SignedMargin
 from grayzone.solvers import Problem, certify, minimise_problem
 from grayzone.solvers.truncated.pinned import pinned_constant, pinned_sign
-from grayzone.solvers.truncated.start import _stratified, closer, first_coef
+from grayzone.solvers.truncated.start import _stratified
 
 
 def rare(p_min, p_max, n=6000, shift=0.4, flipped=False):
@@ -82,21 +82,3 @@ def test_starts_from_parts_come_to_an_end_with_several_classes(n_classes):
         X[:, 0] += codes
         model = TruncatedLogisticRegression(random_state=0).fit(X, codes)
         assert model.dual_gap_ <= model.tol
-
-
-def test_a_part_is_no_more_than_half():
-    rng = np.random.default_rng(0)
-    X, codes = rng.normal(size=(4000, 2)), np.arange(4000) % 4
-    loss = TruncatedLogistic(np.full(4000, -1.0))
-    margins = SoftmaxMargin(codes[:, None] == np.arange(4))
-    assert _stratified(Problem(as_design(X, True), margins, loss, np.ones(4000), 1.0), 0) is None
-
-
-def test_a_start_is_left_for_a_better_one_only():
-    problem = rare(0.005, 0.03, n=20_000)
-    best = minimise_problem(problem, tol=1e-10, max_iter=100).coef
-    np.testing.assert_array_equal(closer(problem, best), best)
-    nothing = np.zeros_like(best)
-    assert problem.value(closer(problem, nothing)) < problem.value(nothing)
-    start = first_coef(problem, 0)
-    assert problem.value(start) < 1.01 * problem.value(best)

@@ -154,7 +154,3 @@ def test_passes_over_columns_end_where_hessians_do(case, monkeypatch):
     found = solve(problem, WorkingSet(), tol=tol, max_iter=100).certificate
     assert found.relative <= tol
     assert found.primal == pytest.approx(expected, rel=min(tol, 1e-5))
-
-
-def test_caps_of_three_classes_are_not_screened():
-    assert not problem_of(-1.0, n_classes=3).can_screen

@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
-from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from grayzone import TruncatedLogisticRegression, TruncatedLogisticRegressionCV
-from grayzone.numerics.centred_design import CentredDesign
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import Logistic, SmoothedLogistic, TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin
@@ -101,39 +99,12 @@ def test_rounded_kinks_are_losses_like_others():
     assert 0.0 <= fits.promised()[0] <= 1e-9  # by the last step
 
 
-def test_a_stale_hessian_costs_steps_and_nothing_else():
-    X, y = rows(seed=2)
-    fits = side_by_side(X, y, folds(X, y))
-    fits.fit(fits.prior(), 1e4, 1e-10, 100)  # leaves the Hessian of next to no function
-    found = fits.fit(fits.prior(), 1e-2, 1e-10, 100)
-    fresh = side_by_side(X, y, folds(X, y))
-    assert np.all(found.gaps <= 1e-10)
-    again = fresh.fit(fresh.prior(), 1e-2, 1e-10, 100)
-    assert_allclose(found.point.values, again.point.values, rtol=1e-9)
-
-
 def test_what_does_not_converge_says_so():
     X, y = rows(seed=3)
     fits = side_by_side(X, y, folds(X, y))
     found = fits.fit(fits.prior(), 1e-3, 1e-12, 1)
     assert np.all(found.gaps > 1e-12)
     assert np.all(found.n_iter == 1)
-
-
-def test_a_search_fits_by_itself_what_did_not_converge(monkeypatch):
-    X, y = rows(seed=4)
-    search = TruncatedLogisticRegressionCV(Cs=CS, cv=3, zones=[1.0], costs={0: 1, 1: 3})
-    at_once = clone(search).fit(X, y)
-    plain = SideBySide.path
-
-    def half_done(self, penalties, tol, max_iter):
-        for place, found in plain(self, penalties, tol, max_iter):
-            yield place, found._replace(gaps=np.where(np.arange(3) == 1, 0.5, found.gaps))
-
-    monkeypatch.setattr(SideBySide, "path", half_done)
-    mixed = clone(search).fit(X, y)
-    assert_allclose(mixed.scores_, at_once.scores_, rtol=1e-7)
-    assert_allclose(mixed.oof_decision_function_, at_once.oof_decision_function_, atol=1e-5)
 
 
 def test_folds_share_the_centres_of_the_model_that_is_kept():
@@ -147,22 +118,3 @@ def test_folds_share_the_centres_of_the_model_that_is_kept():
             alone = TruncatedLogisticRegression(C=C, zone=None, tol=1e-10, **settings)
             p = alone.fit(X[train], y[train]).predict_proba(X[test])[np.arange(test.size), y[test]]
             assert_allclose(loss, np.log(p).mean(), rtol=1e-6)
-
-
-def test_features_of_the_first_centres_are_the_first_features():
-    X, y = rows(n=100, seed=6)
-    model = TruncatedLogisticRegression(kernel="rbf", centres=30, zone=None, random_state=0)
-    features = model.fit(X, y)._centres_of(_labelled(X, y)).features
-    whole = features.features(X)
-    assert_allclose(features.first(12).features(X), whole[:, :12], atol=1e-12)
-    for budget in (1e9, 0.0):
-        part = CentredDesign(X, features, budget=budget).of_first(12)
-        coef = np.random.default_rng(0).standard_normal((1, 13))
-        assert_allclose(part.scores(coef), whole[:, :12] @ coef[:, :12].T + coef[0, 12], atol=1e-11)
-
-
-def _labelled(X, y):
-    from grayzone.sources.labelled import label
-    from grayzone.sources.source import HeldSource
-
-    return label(HeldSource(X, y))

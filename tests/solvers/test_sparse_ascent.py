@@ -57,15 +57,6 @@ def test_the_optimum_is_that_of_cvxpy(name, fit_intercept):
     assert np.all(found.multipliers[u < mine.loss.floor - 1e-3] == 0.0)
 
 
-@pytest.mark.parametrize("penalty", [1e-3, 10.0])
-def test_penalties(penalty):
-    _, problem = both((-0.3, -0.3), True, penalty=penalty, n=400, d=300)
-    other = solve(problem, Decomposed(), tol=1e-10, max_iter=100)
-    found = solve(problem, Ascent(), tol=1e-7, max_iter=5000)
-    assert found.status is Status.CONVERGED
-    assert found.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-7)
-
-
 @pytest.mark.parametrize("case", ["sorted", "rare", "single precision", "long indices", "zeros"])
 def test_rows_of_any_kind(case):
     _, problem = both((-1.0, -1.0), True, n=600, d=400)

@@ -1,16 +1,12 @@
 """Newton systems of few rows beside many coefficients: the same fits by smaller systems."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 import pytest
 
 from grayzone import TruncatedLogisticRegression
-from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.linalg import factorise
 from grayzone.solvers.truncated import systems
-from grayzone.solvers.truncated.systems import FewRows, Systems
+from grayzone.solvers.truncated.systems import FewRows
 
 
 @pytest.fixture
@@ -57,12 +53,3 @@ def test_fits_are_the_same_by_smaller_systems(always_few, monkeypatch, zone):
     whole = model.fit(X, y)
     assert value == pytest.approx(whole.objective_, rel=1e-9)
     np.testing.assert_allclose(coef, whole.coef_, atol=1e-4 * np.abs(coef).max())
-
-
-def test_a_model_that_leaves_a_coefficient_free_is_not_inverted_alone(always_few):
-    design = DenseDesign(np.random.default_rng(0).normal(size=(4, 5)), fit_intercept=True)
-    problem: Any = SimpleNamespace(design=design, n_outputs=1)
-    Systems(problem, np.diag([1.0, 1.0, 1.0, 1.0, 1.0, 0.0]))  # the intercept is free
-    assert not always_few
-    Systems(problem, np.eye(6))
-    assert always_few

@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse as sp
 from pyarrow import feather, parquet
 from rows_of_blocks import NAMES, D, N, assert_same_model, hold_few, make_rows, tight
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from grayzone import (
@@ -25,7 +24,6 @@ from grayzone import (
     TightBoundLogisticRegressionCV,
     TruncatedLogisticRegression,
 )
-from grayzone.solvers.truncated import readings, streamed
 from grayzone.sources import Block, Source, from_batches, labelled, open_npy, open_parquet, seen
 from grayzone.sources import source as source_module
 
@@ -110,24 +108,6 @@ SOURCES = {
 }
 
 
-# a fit sees blocks alone, which the next test holds against the rows, whatever they come from
-@pytest.mark.parametrize("kind", ["npy", "batches, CSR"])
-def test_the_model_is_that_of_rows_in_memory(kind, data, tmp_path, few_held, monkeypatch):
-    far = []
-    look = readings.Reading.__call__
-
-    def seen(self, rows):
-        sums = look(self, rows)
-        far.append(sums["n_far"])
-        return sums
-
-    monkeypatch.setattr(readings.Reading, "__call__", seen)
-    source = SOURCES[kind](tmp_path, *data)
-    found = tight().fit(source)
-    assert sum(far) > N  # most of the model came from sums, not from rows that were held
-    assert_same_model(tight().fit(*data), found)
-
-
 @pytest.mark.parametrize("kind", SOURCES)
 def test_blocks_give_every_row_once_each_time(kind, data, tmp_path):
     X, y, weight = data
@@ -171,40 +151,6 @@ def test_tasks_are_given_pieces_of_blocks(dtype, data, tmp_path, few_held, monke
     assert_same_model(tight().fit(X, y, weight), tight().fit(source))
 
 
-@pytest.mark.parametrize("zone", [None, (0.3, 0.7)])
-def test_certificates_out_of_reach_are_not_computed(zone, data, tmp_path, few_held, monkeypatch):
-    firsts = []
-    distance = readings.Distance.__call__
-
-    def counted(self, rows):
-        firsts.append(rows.first)
-        return distance(self, rows)
-
-    monkeypatch.setattr(readings.Distance, "__call__", counted)
-    found = []
-    for hopeless in (streamed._HOPELESS, np.inf):
-        monkeypatch.setattr(streamed, "_HOPELESS", hopeless)
-        firsts.clear()
-        model = TruncatedLogisticRegression(C=1e6, zone=zone, tol=1e-4)
-        model.fit(npy(tmp_path, *data))
-        found.append((model, firsts.count(0)))
-    (quick, few), (plain, many) = found
-    assert few < many
-    np.testing.assert_array_equal(quick.coef_, plain.coef_)
-    assert quick.dual_gap_ == plain.dual_gap_ <= 1e-4
-
-
-@pytest.mark.parametrize("max_iter", [1, 2])
-def test_what_was_reached_is_certified_in_any_case(max_iter, data, tmp_path, few_held, monkeypatch):
-    monkeypatch.setattr(streamed, "_HOPELESS", 0.0)
-    clf = TruncatedLogisticRegression(zone=None, tol=1e-15, max_iter=max_iter)
-    with pytest.warns(ConvergenceWarning):
-        clf.fit(npy(tmp_path, *data))
-    best = tight(zone=None).fit(*data)
-    gap = (clf.objective_ - best.objective_) / clf.objective_
-    assert -1e-12 <= gap <= clf.dual_gap_ < np.inf
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [(np.float32, np.float32), (np.int16, np.float64), (">f8", np.float64), (bool, np.float64)],
@@ -219,14 +165,6 @@ def test_kinds_of_numbers(given, expected, tmp_path):
     assert block.X.dtype == expected
 
 
-def test_single_precision_of_parquet(tmp_path):
-    columns = {"a": pa.array([1.0, 2.0], pa.float32()), "b": pa.array([1, 2], pa.int8())}
-    parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
-    for names, dtype in ((["a"], np.float32), (["a", "b"], np.float64)):
-        (block,) = open_parquet(tmp_path / "t.parquet", columns=names).blocks()
-        assert block.X.dtype == dtype
-
-
 def test_labels_may_be_words(data, tmp_path):
     X, y, weight = data
     words = np.array(["no", "yes"])[y]
@@ -238,13 +176,6 @@ def test_labels_may_be_words(data, tmp_path):
     predicted = np.concatenate(list(clf.predict(open_parquet(tmp_path, columns=NAMES))))
     np.testing.assert_array_equal(predicted, clf.predict(frame[NAMES]))
     assert np.mean(predicted == words) > 0.7
-
-
-def test_the_index_of_pandas_is_no_feature(data, tmp_path):
-    X, y, weight = data
-    frame_of(X, y, weight).iloc[::-1].to_parquet(tmp_path / "t.parquet")
-    source = open_parquet(tmp_path / "t.parquet", "label", "weight")
-    assert source.feature_names.tolist() == NAMES
 
 
 # ----------------------------------------------------------------------------------- empty blocks
@@ -538,29 +469,6 @@ def test_rows_that_change_between_readings_are_noticed(model, change, data):
     assert not hasattr(model, "classes_")
 
 
-def test_a_generator_that_draws_anew_is_noticed():
-    rng = np.random.default_rng(0)
-
-    def batches():
-        X = rng.normal(size=(500, 2))
-        yield X, np.where(X[:, 0] > 0, "yes", "no")
-
-    source = from_batches(batches)
-    raises("Rows 0 to 499 are not those", lambda: tight().fit(source), RuntimeError)
-
-
-def test_the_same_rows_in_other_batches_are_the_same(data):
-    X, y, _ = data
-    cuts = iter([300, 300, *range(400, 2000, 7)])
-
-    def batches():
-        cut = next(cuts)
-        yield X[:cut], y[:cut]
-        yield np.asfortranarray(X[cut:]), y[cut:]
-
-    assert_same_model(tight().fit(X, y), tight().fit(from_batches(batches)))
-
-
 def checksum(X, y=None):
     return seen.checksum(Block(X, y, None, 0))
 
@@ -576,16 +484,6 @@ def test_checksums_see_every_column_and_every_long_row(d):
         other = X.copy()
         other[row] += 1.0
         assert checksum(other) != checksum(X)
-
-
-def test_checksums_are_those_of_values_however_they_lie():
-    X, y = np.random.default_rng(0).normal(size=(300, 9)), np.arange(300)
-    assert checksum(np.asfortranarray(X), y.repeat(2)[::2]) == checksum(X, y)
-    words = np.array([f"label {k}" for k in y], dtype=object)
-    assert checksum(X, words) == checksum(X, np.array(words.tolist())) != checksum(X, words[::-1])
-    rows = sp.csr_array(np.where(X > 0, X, 0.0))
-    moved = sp.csr_array((rows.data, (rows.indices + 1) % 9, rows.indptr), rows.shape)
-    assert checksum(rows) == checksum(rows.copy()) != checksum(moved)
 
 
 def test_a_file_that_gets_shorter_while_it_is_read(data, tmp_path):

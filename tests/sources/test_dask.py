@@ -24,9 +24,7 @@ from grayzone import (
     BayesDecisionClassifier,
     ImportVectorMachineCV,
     MinimaxProbabilityMachine,
-    SparseMinimaxProbabilityMachine,
     TightBoundClassifier,
-    TightBoundLogisticRegression,
     TightBoundLogisticRegressionCV,
     TruncatedLogisticRegression,
 )
@@ -86,9 +84,6 @@ def chunked(data):
     return da.from_array(X, chunks=(CHUNK, D)), da.from_array(y, chunks=CHUNK), weight
 
 
-# ------------------------------------------------------------------- arrays and frames, one process
-
-
 def unknown(X):
     """The same rows in chunks whose sizes are not known."""
     return X[da.ones(X.shape[0], chunks=X.chunks[0], dtype=bool)]
@@ -120,20 +115,12 @@ def test_arrays_give_the_model_of_rows_in_memory(kind, data):
     assert found.n_features_in_ == D
 
 
-def test_frames_give_the_model_of_rows_in_memory(data, frames):
-    expected = tight().fit(*data)
-    X, y, weight = frames[NAMES], frames["label"], frames["weight"]
-    for given in ((X, y, weight), (X, frames[["label"]], data[2]), (X.values, y, weight)):
-        assert_same_model(expected, tight().fit(*given))
-    labels = da.from_array(data[1], chunks=333)
-    found = tight().fit(X, labels, weight)
-    assert_same_model(expected, found)
-    assert found.feature_names_in_.tolist() == NAMES
-
-
 def test_one_weight_for_all(data):
     X, y, _ = chunked(data)
     assert_same_model(tight().fit(data[0], data[1], 2.0), tight().fit(X, y, 2.0))
+
+
+# ------------------------------------------------------------------- arrays and frames, one process
 
 
 def test_empty_chunks_do_no_harm(data):
@@ -156,13 +143,6 @@ def test_empty_partitions_do_no_harm(data, frames):
     assert clf.predict(some[NAMES]).compute().shape == (len(rows),)
     with pytest.raises(ValueError, match="There are no rows"):
         tight().fit(frames[NAMES][frames["a"] > 1e9], frames["label"][frames["a"] > 1e9])
-
-
-def test_rows_are_numbered_through(data):
-    X, y, weight = chunked(data)
-    blocks = list(DaskSource(X, y, weight).blocks())
-    assert [block.first for block in blocks] == list(range(0, N, CHUNK))
-    np.testing.assert_array_equal(np.concatenate([block.X for block in blocks]), data[0])
 
 
 def test_what_travels_is_counted_and_small(data):
@@ -266,23 +246,6 @@ def test_predictions_for_frames_are_lazy(data, frames):
             getattr(clf, method)(frames[NAMES[::-1]])
 
 
-@pytest.mark.parametrize("reject_cost", [None, 0.2])
-def test_predictions_of_tight_bounds_are_lazy(reject_cost, data, nothing_computed):
-    X, y, _ = data
-    clf = TightBoundLogisticRegression(n_bounds=2, reject_cost=reject_cost).fit(X, y)
-    for method in (*METHODS, "policy_proba"):
-        assert_lazy(getattr(clf, method), X)
-
-
-def test_predictions_of_minimax_machines_are_lazy(data, nothing_computed):
-    X, y, _ = data
-    for machine in (MinimaxProbabilityMachine(), SparseMinimaxProbabilityMachine(n_bases=3)):
-        machine.fit(X, y)
-        for call in (machine.decision_function, machine.predict):
-            found = call(da.from_array(X, (300, 2))).compute(scheduler="synchronous")
-            np.testing.assert_allclose(found, call(X), rtol=1e-11, atol=1e-13)
-
-
 # ------------------------------------------------------------------------- models for other rows
 
 
@@ -302,13 +265,6 @@ def test_models_for_rows_in_memory_compute_nothing(model, data, frames, nothing_
         with pytest.raises(ValueError, match=message):
             model.fit(*given)
     assert not hasattr(model, "n_features_in_")
-
-
-def test_steps_are_taken_on_one_batch(data, frames, nothing_computed):
-    X, y, _ = chunked(data)
-    for rows, labels in ((X, y), (frames[NAMES], frames["label"])):
-        with pytest.raises(ValueError, match="rows of one batch, in memory; got"):
-            TightBoundLogisticRegression().partial_fit(rows, labels, classes=[0, 1])
 
 
 # ------------------------------------------------------------------------------------- schedulers

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_is_fitted,
@@ -40,6 +40,7 @@ from grayzone.estimators._draws import (
     Given,
     check_folds,
     group_folds,
+    random_state_of,
     split_folds,
     stratified_folds,
     within,
@@ -139,7 +140,7 @@ class DecisionEnsembleClassifier(
     n_jobs : int or None, default=None
         Fits at a time; -1 uses all cores. The model is the same.
     random_state : int, RandomState instance or None, default=0
-        Draws the folds, the forests and samples of very many rows.
+        Draws the folds, the forests and samples of very many rows; None is the same as 0.
 
     Attributes
     ----------
@@ -296,7 +297,7 @@ class DecisionEnsembleClassifier(
         codes = self._encode(labels, used)
         prices = self._set_decision(codes, used, weight, example_costs)
         groups = None if groups is None else self._checked_groups(groups, len(codes))
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(random_state_of(self.random_state).randint(2**31 - 1))
         given = Given(codes, weight, used, groups, len(self.classes_))
         given = given.for_limits(limits, 1.0 - self.confidence, seed, rows_to_score(self.budget))
         folds = self._folds(given, seed)

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from grayzone.estimators._base import FunctionClassifier, move_decision
 from grayzone.estimators._callbacks import CallbackSupportMixin, with_callbacks
 from grayzone.estimators._contradictions import tell_contradictions
+from grayzone.estimators._draws import random_state_of
 from grayzone.estimators._judging import Judge, judge_of
 from grayzone.estimators._search import (
     Scorer,
@@ -106,7 +106,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
     class_weight : mapping, "balanced" or None, default=None
         Weights of the classes in the loss.
     random_state : int, RandomState instance or None, default=None
-        Draws candidates and held-out rows.
+        Draws candidates and held-out rows; None is the same as 0.
 
     Attributes
     ----------
@@ -255,7 +255,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
         )
         model.n_features_in_ = self.n_features_in_
         model._specify(labelled)  # checks the kernel, before it is split
-        rng = check_random_state(self.random_state)
+        rng = random_state_of(self.random_state)
         folds = self._folds(labelled, rng)
         start = partial(_start, seed=int(rng.randint(2**31 - 1)), share=1.0 / (len(folds) + 1))
         work = partial(_walk_fold, self._model(), Cs, judge, start)

@@ -10,10 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from array_api_compat import device
 from scipy.linalg import solve_triangular
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from grayzone.estimators._base import rows_of
+from grayzone.estimators._draws import random_state_of
 from grayzone.estimators._minimax import (
     INSTEAD_OF_BLOCKS,
     MinimaxClassifier,
@@ -126,7 +127,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         that many folds of distinct rows, by class: no row is held out of a fit that has seen its
         copy.
     random_state : int, RandomState instance or None, default=None
-        Deals rows to the folds.
+        Deals rows to the folds; None is the same as 0.
 
     Attributes
     ----------
@@ -342,7 +343,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         rows = labelled.all_held
         # rows of a kernel matrix have no values of their own to tell copies by
         known = None if self.kernel == "precomputed" else rows.X
-        rng = check_random_state(self.random_state)
+        rng = random_state_of(self.random_state)
         folds = [
             (moved(train, rows.codes), moved(out, rows.codes))
             for train, out in held_out_folds(self.cv, labelled, known, rng)

@@ -154,7 +154,8 @@ class TruncatedLogisticRegressionCV(
     max_iter : int, default=1000
         Most iterations of the solver, in each fit.
     random_state : int, RandomState instance or None, default=None
-        Draws the subsets from which large fits start; the optimum does not depend on it.
+        Draws the subsets from which large fits start, which the optimum does not depend on, and
+        ``centres``; None is the same as 0.
 
     Attributes
     ----------

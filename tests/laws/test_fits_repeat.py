@@ -37,7 +37,7 @@ def test_every_estimator(name):
 
 
 def answers(case, X, y, weight, seed):
-    np.random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  # the state that everything in a process shares
     model = case.fit(without_seeds(case.model), (X, y, weight))
     return {method: getattr(model, method)(X) for method in case.methods}
 
@@ -61,7 +61,7 @@ def test_what_is_drawn(name):
     X, y = make_classification(n_rows, 20, n_informative=8, flip_y=0.05, random_state=0)
     found = []
     for seed in range(4):
-        np.random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002  # the state that everything in a process shares
         found.append(clone(model).fit(X, y).predict_proba(X))
     for proba in found[1:]:
         np.testing.assert_array_equal(proba, found[0])

@@ -19,6 +19,7 @@ from grayzone.estimators._callbacks import (
 )
 from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._draws import random_state_of
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._told import unfaithful
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
@@ -240,6 +241,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
         """Choose import points and fit; on any error or interruption nothing changes.
 

@@ -13,6 +13,7 @@ from grayzone.estimators._base import FunctionClassifier, move_decision
 from grayzone.estimators._callbacks import CallbackSupportMixin, with_callbacks
 from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._draws import random_state_of
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._judging import Judge, judge_of
 from grayzone.estimators._search import (
     Scorer,
@@ -226,6 +227,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
         """Choose C and import points, and fit; on any error the estimator stays as it was.
 

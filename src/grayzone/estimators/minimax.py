@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from grayzone.estimators._base import rows_of
 from grayzone.estimators._draws import random_state_of
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._minimax import (
     INSTEAD_OF_BLOCKS,
     MinimaxClassifier,
@@ -220,6 +221,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         self.random_state = random_state
 
     @all_or_nothing
+    @leaves_out_empty_classes
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the machine.
 

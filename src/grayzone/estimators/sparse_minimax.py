@@ -20,6 +20,7 @@ from grayzone.estimators._callbacks import (
     with_callbacks,
 )
 from grayzone.estimators._draws import random_state_of
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._minimax import (
     MinimaxClassifier,
     as_scores,
@@ -239,6 +240,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the machine; on any error or interruption the estimator stays as it was.
 

@@ -35,6 +35,7 @@ from grayzone.estimators._callbacks import (
 )
 from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._draws import random_state_of
+from grayzone.estimators._empty_classes import leaves_out_empty_classes, without_empty_classes
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
 from grayzone.estimators._partial_fit import ACCEPTED, PartialFit
@@ -258,6 +259,7 @@ class TightBoundLogisticRegression(
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(
         self,
         X: Array,
@@ -469,8 +471,8 @@ class TightBoundLogisticRegression(
         shape = (1 if n_actions == 2 else n_actions, labelled.n_features)
         if self.coef_.shape != shape or not np.array_equal(classes, as_numpy(self.classes_)):
             return None
-        coef = as_numpy(self.coef_)
-        return np.column_stack([coef, as_numpy(self.intercept_)]) if self.fit_intercept else coef
+        coef, intercept = as_numpy(self.coef_), without_empty_classes(as_numpy(self.intercept_))
+        return np.column_stack([coef, intercept]) if self.fit_intercept else coef
 
     # ------------------------------------------------------------------------------------------
     # Decisions

@@ -21,6 +21,7 @@ from grayzone.estimators._callbacks import (
 from grayzone.estimators._centred import Centred, check_centres
 from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._draws import random_state_of
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._restarting import Restarting
 from grayzone.estimators._selection import (
     check_carrier,
@@ -345,6 +346,7 @@ class TruncatedLogisticRegression(
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(
         self,
         X: Array,

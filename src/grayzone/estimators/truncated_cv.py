@@ -16,6 +16,7 @@ from grayzone.estimators._base import SupportVectorClassifier
 from grayzone.estimators._callbacks import FIT_DEPTH, CallbackSupportMixin, with_callbacks
 from grayzone.estimators._centred import Centred
 from grayzone.estimators._contradictions import tell_contradictions
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._gate import Yardstick, least, of_all_rows
 from grayzone.estimators._moved_cut import ANYWHERE, Deciding, Range, check_tuning, range_of
 from grayzone.estimators._search import (
@@ -321,6 +322,7 @@ class TruncatedLogisticRegressionCV(
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(
         self,
         X: Array,

@@ -90,3 +90,12 @@ def test_the_figures_of_pages_are_measures_of_the_results():
     for text in named:
         entry, rest = text.split(":", 1)
         assert rest.rsplit(": ", 1)[0].strip() in results["entries"][entry]["report"]["measures"]
+
+
+def test_nothing_is_installed_from_an_index_before_a_release():
+    command = re.search(r"^python3 -m venv .*demo$", (ROOT / "README.md").read_text(), re.M)
+    assert command
+    assert command.group() in (ROOT / "docs" / "index.md").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        if page.name != "install.md":
+            assert not re.search(r"pip install ['\"]?grayzone", page.read_text()), page

@@ -28,7 +28,7 @@ BAGGED = [
     ImportVectorMachine(max_import_points=5),
     TightBoundLogisticRegression(n_bounds=2),
     TightBoundClassifier(TruncatedLogisticRegression(), n_bounds=2),
-    BayesDecisionClassifier(LogisticRegression(), costs="balanced"),
+    BayesDecisionClassifier(LogisticRegression()),
 ]
 
 

@@ -46,8 +46,7 @@ def cost_matrix(costs: Costs, classes: ArrayLike, prior: ArrayLike | None = None
         - None: every error costs 1;
         - "balanced": misclassifying class k costs ``1 / (n_classes * prior[k])``, so that the
           mean cost is the error rate averaged over the classes, and the threshold of two
-          classes is the prior of the positive class; one of three or more classes that never
-          occurs is not among them;
+          classes is the prior of the positive class;
         - a mapping ``{label: cost of misclassifying it}``, naming every class. A cost that is not
           known exactly is a range ``(low, high)``, of which the geometric middle is taken;
         - an array ``cost[true, predicted]`` in the order of `classes`. Its diagonal may be
@@ -289,12 +288,11 @@ def balanced_costs(labels: NDArray[Any], prior: ArrayLike | None) -> Floats:
             f"prior has shape {frequencies.shape}; expected one frequency for each of the "
             f"classes {listed(labels)}."
         )
-    occurs = frequencies > 0
-    if occurs.sum() < min(2, len(labels)):
-        raise ValueError(f"costs='balanced' is undefined: {listed(labels[~occurs])} never occurs.")
-    # what never occurs costs nothing: the mean is over the others
-    each = frequencies.sum() / (occurs.sum() * np.where(occurs, frequencies, 1.0))
-    return np.where(occurs, each, 0.0)
+    if not np.all(frequencies > 0):
+        raise ValueError(
+            f"costs='balanced' is undefined: {listed(labels[frequencies == 0])} never occurs."
+        )
+    return frequencies.sum() / (len(labels) * frequencies)
 
 
 def cost_unit(matrix: Floats, prior: ArrayLike | None = None) -> float:

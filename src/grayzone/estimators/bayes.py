@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,6 +138,9 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
     227
     """
 
+    # It is the classifier that requests weights, unless this object is told to for its own sake.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_weight": False}
+
     def __init__(
         self,
         estimator: Any,
@@ -165,8 +168,9 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, passed to the classifier's `fit` and used for the class frequencies of
-            ``costs="balanced"`` and of a `prior`. With metadata routing enabled the classifier
-            gets them if it requests them.
+            ``costs="balanced"`` and of a `prior`. With metadata routing enabled it is the
+            classifier that requests them, as in
+            :class:`~sklearn.model_selection.FixedThresholdClassifier`.
         **fit_params : dict
             More parameters for the classifier's `fit`.
 
@@ -183,6 +187,7 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
         )
         self._check_target(y)
         params = self._routed_fit_params(sample_weight, fit_params)
+        sample_weight = params.get("sample_weight", sample_weight)  # which may have another name
         estimator = clone(self.estimator).fit(X, y, **params)
         if not hasattr(estimator, "predict_proba"):
             raise TypeError(

@@ -42,6 +42,8 @@ class Facts:
         Threshold of its decisions, as far as it is told.
     band : tuple of float or None
         Thresholds that its costs imply, where these are ranges.
+    reject_costs : list of float or None
+        What staying undecided costs for each true class, where it may.
 
     See Also
     --------
@@ -63,6 +65,7 @@ class Facts:
     points: list[str] = field(default_factory=list)  # training rows of these, the first
     threshold: float | None = None  # of decisions, as far as it is told
     band: tuple[float, float] | None = None  # of thresholds, where costs are ranges
+    reject_costs: list[float] | None = None
 
 
 def facts_of(estimator: Any, feature_names: Any = None) -> Facts:
@@ -74,6 +77,8 @@ def facts_of(estimator: Any, feature_names: Any = None) -> Facts:
     facts.cost_matrix = None if costs is None else as_numpy(costs)
     threshold = _outermost(estimator, "threshold_")
     facts.threshold = None if threshold is None else float(threshold)
+    decides = (layer for layer in _layers(estimator) if hasattr(layer, "_reject_costs"))
+    facts.reject_costs = getattr(next(decides, None), "_reject_costs", None)
     zone = getattr(model, "zone_", None)
     if isinstance(zone, tuple):
         facts.zone = float(zone[0]), float(zone[1])

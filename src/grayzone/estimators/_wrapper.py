@@ -42,7 +42,7 @@ def if_estimator_has(
 class DecidingWrapper(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier around another one, whose parameter is called ``estimator``."""
 
-    # What the classifier inside requests for its fit is not asked for in `score`, unless it is told.
+    # What the classifier inside requests for its fit is not asked for in `score`, unless told to.
     __metadata_request__score: ClassVar[dict[str, bool]] = {"sample_weight": False}
 
     estimator: Any

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.calibration import CalibratedClassifierCV
 
 from grayzone.decision.ranges import has_range, threshold_range
 from grayzone.numerics.checks import as_numpy
@@ -103,6 +104,12 @@ def unwrapped(estimator: Any, names: Any = None) -> tuple[Any, Any]:
         if hasattr(layer, "steps"):
             names = _names(layer, names)
     return layer, names
+
+
+def is_on_a_line(estimator: Any) -> bool:
+    """Whether scores of what is inside have become probabilities by one sigmoid."""
+    calibrators = (x for x in _layers(estimator) if isinstance(x, CalibratedClassifierCV))
+    return any(calibrator.method == "sigmoid" for calibrator in calibrators)
 
 
 def _layers(estimator: Any) -> Iterator[Any]:

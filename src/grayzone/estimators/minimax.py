@@ -371,7 +371,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
                 "The classes have the same mean: no direction tells them apart; the bound is 0. "
                 f"{Pitfall.SAME_MEANS}",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         pairs = [aim.bounds(direction.kappas) for direction in directions]
         bounds = list(pairs[0]) if len(pairs) == 1 else [min(pair) for pair in pairs]

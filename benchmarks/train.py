@@ -289,6 +289,7 @@ def own_cost(name: str, seed: int, ratio: str, seconds: float) -> Record:
     spent = time.perf_counter() - start
     y = test["target"].to_numpy()
     cost, constant = relative_cost(model.predict(test).astype(int), y, ratio)
+    assert model.metrics is not None
     promise = model.metrics["promise"]
     return {
         "cost": cost,
@@ -310,6 +311,7 @@ def kept_limit(name: str, seed: int) -> Record:
         train, "target", positive="1", max_fpr=limit, time_limit=seconds, seed=seed
     )
     spent = time.perf_counter() - start
+    assert model.metrics is not None
     y, alarms = test["target"].to_numpy(), model.predict(test).astype(int) == 1
     negatives, false = int((y == 0).sum()), int(alarms[y == 0].sum())
     return {

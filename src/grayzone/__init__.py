@@ -1,6 +1,6 @@
 """Sparse probabilistic classifiers that are accurate where decisions are made."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grayzone.estimators.bayes import BayesDecisionClassifier
 from grayzone.estimators.decision_ensemble import DecisionEnsembleClassifier
@@ -17,6 +17,11 @@ from grayzone.estimators.tight_bound_cv import TightBoundLogisticRegressionCV
 from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.estimators.truncated_cv import TruncatedLogisticRegressionCV
 from grayzone.estimators.trusted import trusted_types
+
+if TYPE_CHECKING:  # imported only when they are asked for
+    from grayzone.reporting import report
+    from grayzone.training.model import DecisionModel, load_model
+    from grayzone.training.train import train
 
 __version__ = "0.1.0"
 

@@ -76,3 +76,12 @@ def test_the_picture_is_that_of_the_results():
     ]
     told = {row[0]: row[table["columns"].index("mean")] for row in table["rows"]}
     assert f">{float(told['train']):.3f}<" in drawn
+
+
+def test_nothing_is_installed_from_an_index_before_a_release():
+    command = re.search(r"^python3 -m venv .*demo$", (ROOT / "README.md").read_text(), re.M)
+    assert command
+    assert command.group() in (ROOT / "docs" / "index.md").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        if page.name != "install.md":
+            assert not re.search(r"pip install ['\"]?grayzone", page.read_text()), page

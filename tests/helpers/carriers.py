@@ -581,10 +581,6 @@ BAD = {
         lambda X, y, weight: (X, np.ones_like(y), weight),
         _same(r"at least two classes with a positive weight; got one class: \[1\]\."),
     ),
-    "one class has a weight": Bad(
-        lambda X, y, weight: (X, y, (y == 1) * weight),
-        _same(r"two classes with a positive weight; got one class: \[1\]|classes .* weight zero"),
-    ),
     "labels that are measurements": Bad(
         lambda X, y, weight: (X, y + 0.5 * (np.arange(y.size) % 2) + 0.1, weight),
         _same("Unknown label type: continuous"),

@@ -30,18 +30,6 @@ def case(match, y=TWO, X=X, sample_weight=None, **parameters):
 CASES = {
     # classes
     "one class": case(r"two classes.*got one class: \[1\]", y=np.ones(40, dtype=int)),
-    "one class has weight": case(
-        r"two classes with a positive weight; got one class: \[1\]", sample_weight=TWO
-    ),
-    "one class has weight, balanced": case(
-        r"two classes with a positive weight; got one class: \[1\]",
-        sample_weight=TWO,
-        class_weight="balanced",
-    ),
-    "one of three has no weight": case(
-        r"classes \[2\] have weight zero", y=THREE, sample_weight=THREE != 2
-    ),
-    "a class weight of zero": case(r"got one class: \[1\]", class_weight={0: 0.0, 1: 1.0}),
     "a negative class weight": case(
         r"class_weight must give finite weights >= 0; got \{0: -1", class_weight={0: -1.0, 1: 1.0}
     ),

@@ -16,6 +16,7 @@ FLOATS = (
     r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(numpy\.)?float64\]\]|NDArray\[float64\]"
     r"|ndarray\[tuple\[Any, \.\.\.\], dtype\[floating\[_64Bit\]\]\]"
 )
+MODEL = r"(?:grayzone\.training\.model\.)?DecisionModel"
 ESTIMATORS = {
     "TruncatedLogisticRegression": "TruncatedLogisticRegression()",
     "TruncatedLogisticRegressionCV": "TruncatedLogisticRegressionCV()",
@@ -54,6 +55,11 @@ def snippet():
     reveal("m4.classes_", LABELS)
     reveal("m0.coef_", FLOATS)
     reveal("m4.intercept_", FLOATS)
+    # what is imported only when it is asked for
+    reveal('grayzone.train("table.csv", "target")', MODEL)
+    reveal('grayzone.load_model("folder")', MODEL)
+    reveal("grayzone.DecisionModel", rf"def \(.*\) -> {MODEL}|type\[{MODEL}\]")
+    reveal("grayzone.report(m0, X, y)", r"(grayzone\.reporting\.(\w+\.)?)?Report")
     return "\n".join(lines) + "\n", expected
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from html import unescape
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -153,6 +154,16 @@ def test_costs_against_rows(page, truncated, halves):
     assert summary["always"] == pytest.approx([4.0 * sick, 1.0 - sick], rel=1e-14)
     assert summary["counts"] == [int(np.sum(y == "fit")), int(np.sum(y == "sick"))]
     assert summary["n_rows"] == len(y)
+
+
+def test_costs_of_staying_undecided_are_those_of_the_model(halves):
+    (X_train, y_train), (X_test, y_test) = halves
+    model = grayzone.TruncatedLogisticRegression(reject_cost=0.2).fit(X_train, y_train)
+    for clf in (model, make_pipeline(FrozenEstimator(model)).fit(X_train, y_train)):
+        assert report(clf, X_test, y_test).html == report(clf, X_test, y_test, reject_cost=0.2).html
+    uneven = grayzone.TruncatedLogisticRegression(reject_cost={"sick": 0.3, "fit": 0.1})
+    with pytest.raises(ValueError, match="differs from class to class"):
+        report(uneven.fit(X_train, y_train), X_test, y_test)
 
 
 def test_headline_says_what_is_saved(page):
@@ -328,6 +339,8 @@ def test_undecided_rows_are_counted_and_paid_for(halves):
 
 def test_undecided_rows_without_a_cost_are_refused(halves):
     model = BayesDecisionClassifier(LogisticRegression(), reject_cost=0.1).fit(*halves[0])
+    says = ("classes_", "predict", "predict_proba")
+    model = SimpleNamespace(**{name: getattr(model, name) for name in says})
     with pytest.raises(ValueError, match=r"^'undecided' is none of the classes .* reject_cost"):
         report(model, *halves[1])
 

@@ -212,11 +212,13 @@ class FunctionClassifier(FittedSummary, ClassifierMixin, BaseEstimator):
 
 
 def rows_of(X: Array, rows: Array) -> Array:
-    """Return some rows of an array of any library, a sparse matrix, a table or a list."""
+    """Return some rows of an array or a table of any library, a sparse matrix or a list."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     if isinstance(X, (list, tuple)):
         return [X[k] for k in rows]
+    if type(X).__module__.startswith("pyarrow") and not isinstance(rows, slice):
+        return X.take(np.asarray(rows))
     if is_array_api_obj(X) and not is_numpy_array(X):
         return array_namespace(X).take(X, moved(rows, X), axis=0)
     if sp.issparse(X):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 from grayzone.numerics.checks import Given, Result
 
 # Frames between a method called by a decorated ``fit`` and the caller of ``fit``, for warnings.
-FIT_DEPTH = 5
+FIT_DEPTH = 6
 
 try:
     from sklearn.callback import FitCallback
     from sklearn.callback import with_callbacks as _with_callbacks
 except ImportError:  # before scikit-learn 1.9 there is nobody to report to
-    FIT_DEPTH = 4
+    FIT_DEPTH = 5
     FitCallback = _with_callbacks = None
 
 if FitCallback is not None and not TYPE_CHECKING:

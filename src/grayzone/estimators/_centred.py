@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from array_api_compat import is_array_api_obj
-from sklearn.utils import check_random_state
 
+from grayzone.estimators._draws import random_state_of
 from grayzone.numerics.backend import moved
 from grayzone.numerics.centred_design import CentreMap
 from grayzone.numerics.checks import as_numpy, check_choice, check_integer, is_real
@@ -95,7 +95,7 @@ class Centred:
                 f"centres must have as many features as X, {labelled.n_features}; got "
                 f"{int(np.shape(centres)[1])}."
             )
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(random_state_of(self.random_state).randint(2**31 - 1))
         kernel = kernel_for(self, labelled)
         return find_centres(labelled, kernel, centres, self.centre_selection, seed)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state
 
 from grayzone.decision.confidence import TooFewRowsError, check_precision, fewest_rows
 from grayzone.decision.limits import Target
@@ -18,6 +19,11 @@ from grayzone.numerics.pitfalls import Pitfall
 
 Array = Any
 Fold = tuple[Array, Array]
+
+
+def random_state_of(given: Any) -> np.random.RandomState:
+    """Return the generator of a fit's draws; None is the same seed in every fit."""
+    return check_random_state(0 if given is None else given)
 
 
 def stratified_folds(codes: Array, most: int, seed: int) -> list[Fold]:

@@ -293,9 +293,9 @@ class Member:
         if "gamma" in known:
             known["gamma"] = known["gamma"] / learnt.features.shape[1]
         model = clone(self.model).set_params(**known)
-        if "random_state" in model.get_params():
-            model.set_params(random_state=rows.seed)
-        return model
+        # also those of steps, which would draw from the state that a process shares
+        draws = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
+        return model.set_params(**dict.fromkeys(draws, rows.seed))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from grayzone.decision.costs import savings
+from grayzone.estimators._empty_classes import without_empty_classes
 from grayzone.numerics.backend import is_elsewhere, moved
 from grayzone.numerics.checks import all_or_nothing, as_numpy, check_values, row_weights
 from grayzone.numerics.namespace import array_namespace
@@ -122,7 +123,8 @@ class PartialFit:
             )
         if classes is None:
             classes, xp = as_numpy(self.classes_), array_namespace(self.coef_)
-            coef = xp.concat([self.coef_, self.intercept_[:, None]], axis=1)
+            intercept = without_empty_classes(self.intercept_)
+            coef = xp.concat([self.coef_, intercept[:, None]], axis=1)
             costs = self._decide(classes, self._prior, coef)
         else:
             like = X if is_elsewhere(X) else np.empty(0)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from grayzone.estimators._empty_classes import without_empty_classes
 from grayzone.numerics.backend import moved
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.namespace import array_namespace, is_numpy_array
@@ -37,7 +38,8 @@ class Restarting:
         if slopes is None:
             return None
         if self.fit_intercept:
-            slopes = array_namespace(slopes).concat([slopes, self.intercept_[:, None]], axis=1)
+            intercept = without_empty_classes(self.intercept_)
+            slopes = array_namespace(slopes).concat([slopes, intercept[:, None]], axis=1)
         xp = array_namespace(slopes)
         return moved(xp.astype(slopes, xp.float64), labelled.like)
 

@@ -109,6 +109,14 @@ def members_of(given: Any) -> list[Member]:
     return found
 
 
+def own_models(given: Any) -> list[Any]:
+    """Return the classifiers among what may be given as members: they get the data as they are."""
+    if isinstance(given, str):
+        return []
+    models = (one[1] if isinstance(one, tuple) and len(one) == 2 else one for one in given)
+    return [model for model in models if hasattr(model, "predict_proba")]
+
+
 def able_to(members: Sequence[Member], X: Array) -> tuple[list[Member], dict[str, str]]:
     """Members that take such data, and why others do not."""
     reasons = {member.name: member.unable(X) for member in members}

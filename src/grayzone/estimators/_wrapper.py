@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import is_array_api_obj
@@ -13,7 +13,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, assert_all_finite, get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
@@ -42,6 +42,9 @@ def if_estimator_has(
 class DecidingWrapper(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier around another one, whose parameter is called ``estimator``."""
 
+    # What the classifier inside requests for its fit is not asked for in `score`, unless told to.
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"sample_weight": False}
+
     estimator: Any
     estimator_: Any
     actions_: NDArray[Any]
@@ -63,8 +66,12 @@ class DecidingWrapper(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEs
 
     def _routed_fit_params(self, sample_weight: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
         if get_config()["enable_metadata_routing"]:
-            routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
-            return dict(routed["estimator"]["fit"])
+            router = self.get_metadata_routing()
+            router.validate_metadata(params=fit_params, method="fit")
+            # weights that came here are of use here, whether or not the classifier requests them
+            given = {"sample_weight": sample_weight, **fit_params}
+            given = {name: value for name, value in given.items() if value is not None}
+            return dict(router.route_params(params=given, caller="fit")["estimator"]["fit"])
         if sample_weight is None:
             return fit_params
         return {**fit_params, "sample_weight": sample_weight}
@@ -176,7 +183,7 @@ class DecidingWrapper(FittedSummary, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return self.estimator_
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return the routing of metadata: `fit` passes on, and weighs class frequencies.
+        """Return the routing of metadata: `fit` passes on what the wrapped classifier requests.
 
         Returns
         -------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._stakes import reach_of, warn_beyond_reach
 from grayzone.estimators._undecided import MayStayUndecided
 from grayzone.estimators._wrapper import DecidingWrapper
-from grayzone.estimators.facts import unwrapped
+from grayzone.estimators.facts import is_on_a_line, unwrapped
 from grayzone.numerics.checks import Floats, Numbers, all_or_nothing, as_numpy
 from grayzone.numerics.namespace import array_namespace
 from grayzone.numerics.pitfalls import Pitfall
@@ -138,6 +138,9 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
     227
     """
 
+    # It is the classifier that requests weights, unless this object is told to for its own sake.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_weight": False}
+
     def __init__(
         self,
         estimator: Any,
@@ -165,8 +168,9 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, passed to the classifier's `fit` and used for the class frequencies of
-            ``costs="balanced"`` and of a `prior`. With metadata routing enabled the classifier
-            gets them if it requests them.
+            ``costs="balanced"`` and of a `prior`. With metadata routing enabled it is the
+            classifier that requests them, as in
+            :class:`~sklearn.model_selection.FixedThresholdClassifier`.
         **fit_params : dict
             More parameters for the classifier's `fit`.
 
@@ -183,6 +187,7 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
         )
         self._check_target(y)
         params = self._routed_fit_params(sample_weight, fit_params)
+        sample_weight = params.get("sample_weight", sample_weight)  # which may have another name
         estimator = clone(self.estimator).fit(X, y, **params)
         if not hasattr(estimator, "predict_proba"):
             raise TypeError(
@@ -195,6 +200,7 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
         self._set_rejection(classes)
         self._expose_inner(estimator, self.actions_, X)
         self._warn_beyond_zone()
+        self._warn_on_a_line()
         tell_contradictions(self, inside=estimator, depth=4)
         return self
 
@@ -224,6 +230,24 @@ class BayesDecisionClassifier(MayStayUndecided, DecidingWrapper):
                 f"({zone[0]:.3g}, {zone[1]:.3g}) that the classifier was fitted for, where its "
                 "probabilities only say that they are beyond it. Fit it with these costs, with a "
                 f"wider zone, or with zone=None. {Pitfall.BEYOND_THE_ZONE}",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _warn_on_a_line(self) -> None:
+        """Warn where a sigmoid takes all scores of a zoned classifier for those of one line."""
+        model = unwrapped(self.estimator_)[0]
+        zone = getattr(model, "zone_", None)
+        straight = zone is None or (
+            zone == (0.0, 1.0) if isinstance(zone, tuple) else min(zone) == 1.0
+        )
+        if is_on_a_line(self.estimator_) and not straight:
+            warnings.warn(
+                f"CalibratedClassifierCV(method='sigmoid') is for scores whose log-odds are one "
+                f"straight line; those of {type(model).__name__} are straight in its zone only. "
+                "Its own probabilities need no calibration there: leave the calibration out, or "
+                "take method='temperature' or 'isotonic', or zone=None. "
+                f"{Pitfall.BEYOND_THE_ZONE}",
                 UserWarning,
                 stacklevel=4,
             )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_is_fitted,
@@ -33,13 +33,19 @@ from grayzone.estimators._answering import (
     stacked,
 )
 from grayzone.estimators._base import rows_of
-from grayzone.estimators._callbacks import CallbackSupportMixin, fit_progress, with_callbacks
+from grayzone.estimators._callbacks import (
+    FIT_DEPTH,
+    CallbackSupportMixin,
+    fit_progress,
+    with_callbacks,
+)
 from grayzone.estimators._contradictions import tell_contradictions
 from grayzone.estimators._draws import (
     Fold,
     Given,
     check_folds,
     group_folds,
+    random_state_of,
     split_folds,
     stratified_folds,
     within,
@@ -62,7 +68,7 @@ from grayzone.estimators._members import (
     Rows,
 )
 from grayzone.estimators._undecided import MayStayUndecided
-from grayzone.estimators._work import able_to, members_of, plan, rows_to_score, size_of
+from grayzone.estimators._work import able_to, members_of, own_models, plan, rows_to_score, size_of
 from grayzone.estimators._wrapper import checked_finite
 from grayzone.numerics.checks import (
     Floats,
@@ -139,7 +145,7 @@ class DecisionEnsembleClassifier(
     n_jobs : int or None, default=None
         Fits at a time; -1 uses all cores. The model is the same.
     random_state : int, RandomState instance or None, default=0
-        Draws the folds, the forests and samples of very many rows.
+        Draws the folds, the forests and samples of very many rows; None is the same as 0.
 
     Attributes
     ----------
@@ -296,7 +302,7 @@ class DecisionEnsembleClassifier(
         codes = self._encode(labels, used)
         prices = self._set_decision(codes, used, weight, example_costs)
         groups = None if groups is None else self._checked_groups(groups, len(codes))
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(random_state_of(self.random_state).randint(2**31 - 1))
         given = Given(codes, weight, used, groups, len(self.classes_))
         given = given.for_limits(limits, 1.0 - self.confidence, seed, rows_to_score(self.budget))
         folds = self._folds(given, seed)
@@ -309,7 +315,8 @@ class DecisionEnsembleClassifier(
         self._hold(X, given, honest)
         self._set_limits(limits, given)
         self._account(given, folds, prices)
-        tell_contradictions(self, example_costs)
+        # one decorator less than fits of one model have
+        tell_contradictions(self, example_costs, depth=FIT_DEPTH - 1)
         return self
 
     def _checked_limits(self) -> dict[str, float]:
@@ -554,9 +561,9 @@ class DecisionEnsembleClassifier(
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
+        own = [get_tags(model).input_tags for model in own_models(self.members)]
+        for kind in ("sparse", "allow_nan", "categorical"):  # which the other members all take
+            setattr(tags.input_tags, kind, all(getattr(inner, kind) for inner in own))
         if tags.classifier_tags is not None and any(getattr(self, name) for name in LIMITS):
             tags.classifier_tags.multi_class = False
         return tags

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.calibration import CalibratedClassifierCV
 
 from grayzone.decision.ranges import has_range, threshold_range
 from grayzone.numerics.checks import as_numpy
@@ -42,6 +43,8 @@ class Facts:
         Threshold of its decisions, as far as it is told.
     band : tuple of float or None
         Thresholds that its costs imply, where these are ranges.
+    reject_costs : list of float or None
+        What staying undecided costs for each true class, where it may.
 
     See Also
     --------
@@ -63,6 +66,7 @@ class Facts:
     points: list[str] = field(default_factory=list)  # training rows of these, the first
     threshold: float | None = None  # of decisions, as far as it is told
     band: tuple[float, float] | None = None  # of thresholds, where costs are ranges
+    reject_costs: list[float] | None = None
 
 
 def facts_of(estimator: Any, feature_names: Any = None) -> Facts:
@@ -74,6 +78,8 @@ def facts_of(estimator: Any, feature_names: Any = None) -> Facts:
     facts.cost_matrix = None if costs is None else as_numpy(costs)
     threshold = _outermost(estimator, "threshold_")
     facts.threshold = None if threshold is None else float(threshold)
+    decides = (layer for layer in _layers(estimator) if hasattr(layer, "_reject_costs"))
+    facts.reject_costs = getattr(next(decides, None), "_reject_costs", None)
     zone = getattr(model, "zone_", None)
     if isinstance(zone, tuple):
         facts.zone = float(zone[0]), float(zone[1])
@@ -98,6 +104,12 @@ def unwrapped(estimator: Any, names: Any = None) -> tuple[Any, Any]:
         if hasattr(layer, "steps"):
             names = _names(layer, names)
     return layer, names
+
+
+def is_on_a_line(estimator: Any) -> bool:
+    """Whether scores of what is inside have become probabilities by one sigmoid."""
+    calibrators = (x for x in _layers(estimator) if isinstance(x, CalibratedClassifierCV))
+    return any(calibrator.method == "sigmoid" for calibrator in calibrators)
 
 
 def _layers(estimator: Any) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 
 from grayzone.estimators._base import FunctionClassifier, move_decision
 from grayzone.estimators._callbacks import (
@@ -18,6 +18,8 @@ from grayzone.estimators._callbacks import (
     with_callbacks,
 )
 from grayzone.estimators._contradictions import tell_contradictions
+from grayzone.estimators._draws import random_state_of
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._told import unfaithful
 from grayzone.estimators._zoned import Zoned
 from grayzone.numerics.backend import moved
@@ -122,7 +124,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
     class_weight : mapping, "balanced" or None, default=None
         Weights of the classes in the loss. For costs of *decisions* use ``costs``.
     random_state : int, RandomState instance or None, default=None
-        Draws candidates and held-out rows; not used where there are neither.
+        Draws candidates and held-out rows; not used where there are neither. None is the same as 0.
 
     Attributes
     ----------
@@ -239,6 +241,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
         """Choose import points and fit; on any error or interruption nothing changes.
 
@@ -270,7 +273,7 @@ class ImportVectorMachine(CallbackSupportMixin, Zoned, FunctionClassifier):
         kernel, criterion = self._specify(labelled)
         if self.move_points:
             self._check_movable(labelled)
-        rng, out = check_random_state(self.random_state), None
+        rng, out = random_state_of(self.random_state), None
         if self.early_stopping:
             labelled, out = split(labelled, float(self.validation_fraction), rng)
         n_rounds = self._most_rounds()

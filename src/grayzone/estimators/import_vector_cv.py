@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from grayzone.estimators._base import FunctionClassifier, move_decision
 from grayzone.estimators._callbacks import CallbackSupportMixin, with_callbacks
 from grayzone.estimators._contradictions import tell_contradictions
+from grayzone.estimators._draws import random_state_of
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._judging import Judge, judge_of
 from grayzone.estimators._search import (
     Scorer,
@@ -106,7 +107,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
     class_weight : mapping, "balanced" or None, default=None
         Weights of the classes in the loss.
     random_state : int, RandomState instance or None, default=None
-        Draws candidates and held-out rows.
+        Draws candidates and held-out rows; None is the same as 0.
 
     Attributes
     ----------
@@ -226,6 +227,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(self, X: Array, y: Array = None, sample_weight: Array | None = None) -> Self:
         """Choose C and import points, and fit; on any error the estimator stays as it was.
 
@@ -255,7 +257,7 @@ class ImportVectorMachineCV(Searched, CallbackSupportMixin, FunctionClassifier):
         )
         model.n_features_in_ = self.n_features_in_
         model._specify(labelled)  # checks the kernel, before it is split
-        rng = check_random_state(self.random_state)
+        rng = random_state_of(self.random_state)
         folds = self._folds(labelled, rng)
         start = partial(_start, seed=int(rng.randint(2**31 - 1)), share=1.0 / (len(folds) + 1))
         work = partial(_walk_fold, self._model(), Cs, judge, start)

@@ -10,10 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from array_api_compat import device
 from scipy.linalg import solve_triangular
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from grayzone.estimators._base import rows_of
+from grayzone.estimators._draws import random_state_of
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._minimax import (
     INSTEAD_OF_BLOCKS,
     MinimaxClassifier,
@@ -126,7 +128,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         that many folds of distinct rows, by class: no row is held out of a fit that has seen its
         copy.
     random_state : int, RandomState instance or None, default=None
-        Deals rows to the folds.
+        Deals rows to the folds; None is the same as 0.
 
     Attributes
     ----------
@@ -219,6 +221,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         self.random_state = random_state
 
     @all_or_nothing
+    @leaves_out_empty_classes
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the machine.
 
@@ -342,7 +345,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
         rows = labelled.all_held
         # rows of a kernel matrix have no values of their own to tell copies by
         known = None if self.kernel == "precomputed" else rows.X
-        rng = check_random_state(self.random_state)
+        rng = random_state_of(self.random_state)
         folds = [
             (moved(train, rows.codes), moved(out, rows.codes))
             for train, out in held_out_folds(self.cv, labelled, known, rng)
@@ -368,7 +371,7 @@ class MinimaxProbabilityMachine(MinimaxClassifier):
                 "The classes have the same mean: no direction tells them apart; the bound is 0. "
                 f"{Pitfall.SAME_MEANS}",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         pairs = [aim.bounds(direction.kappas) for direction in directions]
         bounds = list(pairs[0]) if len(pairs) == 1 else [min(pair) for pair in pairs]

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from grayzone.decision import cost_matrices, cost_matrix, row_thresholds
 from grayzone.decision.costs import Costs, threshold_of
 from grayzone.decision.limits import cut_between
 from grayzone.estimators._base import rows_of
+from grayzone.estimators._draws import random_state_of
 from grayzone.estimators._limits import (
     LIMITS,
     allowed_thresholds,
@@ -97,7 +98,7 @@ class RateLimitClassifier(DecidingWrapper):
         stated (1 to 4 % at a confidence of 95 %), trees more often (10 %): few different
         scores in a fold are an error. None: rows are held out, which needs no such assumption.
     random_state : int, RandomState instance or None, default=None
-        Draws the held-out rows.
+        Draws the held-out rows; None is the same as 0.
 
     Attributes
     ----------
@@ -269,7 +270,7 @@ class RateLimitClassifier(DecidingWrapper):
                 "A classifier needs at least two classes with a positive weight; got one class: "
                 f"{classes.tolist()}. Rows whose sample_weight is zero are left out."
             )
-        rng = check_random_state(self.random_state)
+        rng = random_state_of(self.random_state)
         train, out = split_rows(codes, classes, self.validation_fraction, rng, by_class)
         return used[train], used[out]
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from grayzone.estimators._callbacks import (
@@ -19,6 +19,8 @@ from grayzone.estimators._callbacks import (
     fit_progress,
     with_callbacks,
 )
+from grayzone.estimators._draws import random_state_of
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._minimax import (
     MinimaxClassifier,
     as_scores,
@@ -124,7 +126,8 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
         integer is that many folds of distinct rows, by class.
     random_state : int, RandomState instance or None, default=None
         Draws candidates and folds, among distinct rows: their order and their repetitions make no
-        difference, unless rows come in blocks and are too many to be brought together.
+        difference, unless rows come in blocks and are too many to be brought together. None is the
+        same as 0.
 
     Attributes
     ----------
@@ -237,6 +240,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the machine; on any error or interruption the estimator stays as it was.
 
@@ -279,7 +283,7 @@ class SparseMinimaxProbabilityMachine(CallbackSupportMixin, MinimaxClassifier):
             raise TypeError(f"basis={self.basis!r} is given arrays of another library. {_INSTEAD}")
         check_two_rows_each(labelled)
         labelled = at_hand(labelled)
-        rng = check_random_state(self.random_state)
+        rng = random_state_of(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         for name in [name for name in vars(self) if name.endswith("_path_")]:
             delattr(self, name)

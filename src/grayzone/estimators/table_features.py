@@ -238,7 +238,8 @@ def _strings(column: Any) -> list[str | None]:
         value
         if type(value) is str
         else None
-        if value is None or value != value or str(value) in ("<NA>", "NaT")
+        # pd.NA first: it does not say whether it equals itself
+        if value is None or str(value) in ("<NA>", "NaT") or value != value
         else str(value)
         for value in values.tolist()
     ]

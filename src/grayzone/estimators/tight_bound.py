@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from grayzone.decision import action_labels
@@ -34,6 +34,8 @@ from grayzone.estimators._callbacks import (
     with_callbacks,
 )
 from grayzone.estimators._contradictions import tell_contradictions
+from grayzone.estimators._draws import random_state_of
+from grayzone.estimators._empty_classes import leaves_out_empty_classes, without_empty_classes
 from grayzone.estimators._html import FittedSummary
 from grayzone.estimators._lazy import lazily
 from grayzone.estimators._partial_fit import ACCEPTED, PartialFit
@@ -157,7 +159,7 @@ class TightBoundLogisticRegression(
     eta0 : float, default=0.5
         Step size of ``partial_fit``.
     random_state : int, RandomState instance or None, default=None
-        Draws held-out rows.
+        Draws held-out rows; None is the same as 0.
 
     Attributes
     ----------
@@ -257,6 +259,7 @@ class TightBoundLogisticRegression(
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(
         self,
         X: Array,
@@ -390,7 +393,7 @@ class TightBoundLogisticRegression(
             return labelled, None
         # a precision is about rows of both classes, as many of each as come
         by_class = not (stated and self.min_precision is not None)
-        rng = check_random_state(self.random_state)
+        rng = random_state_of(self.random_state)
         train, held_out = split(labelled, share, rng, by_class)
         try:
             for target in targets:
@@ -468,8 +471,8 @@ class TightBoundLogisticRegression(
         shape = (1 if n_actions == 2 else n_actions, labelled.n_features)
         if self.coef_.shape != shape or not np.array_equal(classes, as_numpy(self.classes_)):
             return None
-        coef = as_numpy(self.coef_)
-        return np.column_stack([coef, as_numpy(self.intercept_)]) if self.fit_intercept else coef
+        coef, intercept = as_numpy(self.coef_), without_empty_classes(as_numpy(self.intercept_))
+        return np.column_stack([coef, intercept]) if self.fit_intercept else coef
 
     # ------------------------------------------------------------------------------------------
     # Decisions

@@ -136,7 +136,7 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
         refuse_blocks(self, X, "TightBoundLogisticRegression takes blocks.")
         refuse_elsewhere(self, X, _INSTEAD)
         checked, y = validated(self, X, y, **_ACCEPTED)
-        labelled = label(HeldSource(checked, y, sample_weight, example_costs))
+        labelled = label(HeldSource(checked, y, sample_weight, example_costs), empty=True)
         classes = labelled.classes
         codes: Array = np.searchsorted(classes, y)
         weight = check_weights(sample_weight, len(codes))
@@ -148,13 +148,14 @@ class TightBoundClassifier(FittedSummary, ClassifierMixin, MetaEstimatorMixin, B
             of_classes = savings(costs, cost_unit(costs, labelled.prior)).max(axis=1)
             weight = weight * of_classes[codes]
         self.classes_ = classes
-        own = np.full(len(codes), 1.0 / len(classes))
+        n_classes = int(np.count_nonzero(labelled.mass))
+        own = np.full(len(codes), 1.0 / n_classes)
         path: list[float] = []
         # probabilities have the precision of the rows, and they are weights here
         double = X.astype(np.float64) if is_single(X) and hasattr(X, "astype") else X
         for _ in range(self.n_bounds):
             fitted = clone(self.estimator)
-            fitted.fit(X, y, **{self._weighed_by(): weight * own * len(classes)})
+            fitted.fit(X, y, **{self._weighed_by(): weight * own * n_classes})
             own = fitted.predict_proba(double)[np.arange(len(codes)), codes]
             error = float(weight @ (1.0 - own) / np.sum(weight))
             if path and error >= path[-1]:

@@ -18,6 +18,7 @@ from grayzone.decision.costs import has_threshold, threshold_of
 from grayzone.estimators._base import class_probabilities, labels_at
 from grayzone.estimators._callbacks import FIT_DEPTH, with_callbacks
 from grayzone.estimators._contradictions import tell_contradictions
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._gate import Yardstick, of_all_rows
 from grayzone.estimators._lazy import lazily
 from grayzone.estimators._partial_fit import ACCEPTED
@@ -183,6 +184,7 @@ class TightBoundLogisticRegressionCV(TightBoundLogisticRegression):
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(  # type: ignore[override]  # costs of rows: only once the gate has decided who decides
         self, X: Array, y: Array = None, sample_weight: Array | None = None
     ) -> Self:

@@ -9,7 +9,6 @@ from math import isinf
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from grayzone.decision.zones import ceilings_of
 from grayzone.estimators._base import SupportVectorClassifier, move_decision
@@ -21,6 +20,8 @@ from grayzone.estimators._callbacks import (
 )
 from grayzone.estimators._centred import Centred, check_centres
 from grayzone.estimators._contradictions import tell_contradictions
+from grayzone.estimators._draws import random_state_of
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._restarting import Restarting
 from grayzone.estimators._selection import (
     check_carrier,
@@ -181,7 +182,8 @@ class TruncatedLogisticRegression(
     warm_start : bool, default=False
         Start from the previous solution where its shape fits.
     random_state : int, RandomState instance or None, default=None
-        Draws the subsets from which large fits start; the optimum does not depend on it.
+        Draws the subsets from which large fits start, which the optimum does not depend on, and
+        ``centres``; None is the same as 0.
 
     Attributes
     ----------
@@ -344,6 +346,7 @@ class TruncatedLogisticRegression(
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(
         self,
         X: Array,
@@ -419,7 +422,7 @@ class TruncatedLogisticRegression(
             "solver": self.solver,
             "tol": self.tol,
             "max_iter": self.max_iter,
-            "seed": int(check_random_state(self.random_state).randint(2**31 - 1)),
+            "seed": int(random_state_of(self.random_state).randint(2**31 - 1)),
             "start": start,
             "callback": self._listener(labelled, spec, report),
         }

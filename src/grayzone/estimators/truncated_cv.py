@@ -16,6 +16,7 @@ from grayzone.estimators._base import SupportVectorClassifier
 from grayzone.estimators._callbacks import FIT_DEPTH, CallbackSupportMixin, with_callbacks
 from grayzone.estimators._centred import Centred
 from grayzone.estimators._contradictions import tell_contradictions
+from grayzone.estimators._empty_classes import leaves_out_empty_classes
 from grayzone.estimators._gate import Yardstick, least, of_all_rows
 from grayzone.estimators._moved_cut import ANYWHERE, Deciding, Range, check_tuning, range_of
 from grayzone.estimators._search import (
@@ -154,7 +155,8 @@ class TruncatedLogisticRegressionCV(
     max_iter : int, default=1000
         Most iterations of the solver, in each fit.
     random_state : int, RandomState instance or None, default=None
-        Draws the subsets from which large fits start; the optimum does not depend on it.
+        Draws the subsets from which large fits start, which the optimum does not depend on, and
+        ``centres``; None is the same as 0.
 
     Attributes
     ----------
@@ -320,6 +322,7 @@ class TruncatedLogisticRegressionCV(
 
     @all_or_nothing
     @with_callbacks
+    @leaves_out_empty_classes
     def fit(
         self,
         X: Array,

@@ -110,7 +110,7 @@ def report(
         What errors cost; by default those of the estimator, if it has any, and otherwise 1 each.
         Where they are ranges, the page shows what decisions would cost over all their thresholds.
     reject_cost : float, default=None
-        What staying undecided costs, where the estimator may.
+        What staying undecided costs, where the estimator may; by default what it was told.
     example_costs : mapping or array, default=None
         Costs of each row, as ``predict`` of the estimator takes them.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -150,6 +150,8 @@ def report(
     band = facts.band if costs is None else threshold_band(costs, estimator)
     if costs is None:
         costs = facts.cost_matrix
+    if reject_cost is None:
+        reject_cost = _one_cost(facts.reject_costs)
     weight = check_weights(sample_weight, len(codes))
     prior = np.bincount(codes, weight, minlength=len(classes)) / weight.sum()
     proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
@@ -183,6 +185,18 @@ def report(
         threshold=facts.threshold,
     )
     return Report(render(summary), summary)
+
+
+def _one_cost(reject_costs: list[float] | None) -> float | None:
+    """Return what staying undecided costs, whatever the true class is."""
+    if reject_costs is None:
+        return None
+    if len(set(reject_costs)) > 1:
+        raise ValueError(
+            "The estimator's reject_cost differs from class to class, and a report has one for "
+            f"all; give reject_cost, a number. The estimator has {reject_costs}."
+        )
+    return float(reject_costs[0])
 
 
 def _columns(X: Any) -> list[dict[str, Any]]:

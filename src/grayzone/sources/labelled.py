@@ -30,6 +30,7 @@ from grayzone.numerics.checks import (
 from grayzone.numerics.designs import Design, as_design
 from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.numerics.row_costs import action_losses, cost_matrices, costs_at
+from grayzone.sources.empty_classes import EmptyClassesError
 from grayzone.sources.seen import Seen, checksum
 from grayzone.sources.source import Block, HeldSource, Source, Sums, added
 
@@ -286,26 +287,29 @@ class Labelled:
 # ------------------------------------------------------------------------------------------
 
 
-def label(source: Source, class_weight: Any = None, beside: int | None = None) -> Labelled:
+def label(
+    source: Source, class_weight: Any = None, beside: int | None = None, empty: bool = False
+) -> Labelled:
     """Find what classes and weights the rows of a source have.
 
     Rows of a stream are read once, and checked. Where ``beside`` is a number, what rows bring are
-    rewards of so many actions more than there are classes.
+    rewards of so many actions more than there are classes. An :class:`EmptyClassesError` says that
+    some classes weigh nothing, unless held ones may be ``empty``.
     """
     if isinstance(source, HeldSource):
-        return _label_held(source, class_weight, beside)
+        return _label_held(source, class_weight, beside, empty)
     found = source.reduce(_census)
     classes, counts, mass = _merged(found["labels"])
     priced = _all_or_none(found["priced"])
     check_classification_targets(classes)
-    _check_classes(classes, mass)  # before what is nothing is balanced
+    _check_classes(source, classes, mass)  # before what is nothing is balanced
     factors = _class_factors(class_weight, classes, mass)
-    _check_classes(classes, mass * factors)
+    _check_classes(source, classes, mass * factors)
     seen = Seen(dict(found["seen"]))
     return Labelled(source, classes, counts, mass, factors, seen=seen, priced=priced, beside=beside)
 
 
-def _label_held(source: HeldSource, class_weight: Any, beside: int | None) -> Labelled:
+def _label_held(source: HeldSource, class_weight: Any, beside: int | None, empty: bool) -> Labelled:
     X, y, weight, _, costs = source.block
     check_values(X)
     if is_numpy_array(y):
@@ -321,7 +325,8 @@ def _label_held(source: HeldSource, class_weight: Any, beside: int | None) -> La
     rows = Rows(X, codes, moved(weight, codes), memory={}, costs=costs)
     counts, mass = _counted(rows, classes.size)
     factors = _class_factors(class_weight, classes, mass)
-    _check_classes(classes, mass * factors)
+    if not (empty and classes.size > 1):
+        _check_classes(source, classes, mass * factors)
     if class_weight is not None:
         rows = rows.weighing(rows.weight * _per_row(factors, rows))
     if counts.sum() < weight.size:
@@ -426,18 +431,15 @@ def _class_factors(class_weight: Any, classes: Array, mass: Array) -> Array:
     return factors
 
 
-def _check_classes(classes: Array, mass: Array) -> None:
-    present = classes[mass > 0]
-    if present.size < 2:
+def _check_classes(source: Source, classes: Array, mass: Array) -> None:
+    present = mass > 0
+    if classes.size < 2 or not np.any(present):
         raise ValueError(
             f"A classifier needs at least two classes with a positive weight; got one class: "
-            f"{present.tolist()}."
+            f"{classes[present].tolist()}."
         )
-    if present.size < classes.size:
-        raise ValueError(
-            f"All rows of the classes {classes[mass == 0].tolist()} have weight zero; leave these "
-            "rows out or give them a positive weight."
-        )
+    if not np.all(present):
+        raise EmptyClassesError(source, classes, present)
 
 
 # ------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,6 +172,35 @@ def added(parts: Iterable[Sums]) -> Sums:
     if not total:
         raise ValueError("There are no rows: the source gave no blocks.")
     return total
+
+
+class ChangedSource(Source):
+    """Blocks of another source, each of them changed; both changes and tasks travel to the rows."""
+
+    def __init__(
+        self, base: Source, change: Callable[[Block], Block], n_features: int | None = None
+    ) -> None:
+        self.base, self.change, self.at_a_time = base, change, base.at_a_time
+        self.n_features = base.n_features if n_features is None else n_features
+        self.feature_names = base.feature_names if n_features is None else None
+
+    def blocks(self) -> Iterator[Block]:
+        return map(self.change, self.base.blocks())
+
+    def like(self) -> Array:
+        return self.base.like()
+
+    def reduce(self, task: Task) -> Sums:
+        return self.base.reduce(_Changed(self.change, task))
+
+
+@dataclass(frozen=True)
+class _Changed:
+    change: Callable[[Block], Block]
+    task: Task
+
+    def __call__(self, block: Block) -> Sums:
+        return self.task(self.change(block))
 
 
 class HeldSource(Source):

@@ -6,7 +6,7 @@ stream are computed again whenever it is read: nothing of the size of the rows i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from scipy.linalg import solve_triangular
 from grayzone.numerics.namespace import array_namespace, is_numpy_array
 from grayzone.solvers.greedy.columns import KernelColumns
 from grayzone.sources.labelled import Labelled, Rows
-from grayzone.sources.source import Block, Source, Sums, Task
+from grayzone.sources.source import Block, ChangedSource, Sums
 
 Array = Any
 # A task that is given rows and their columns.
@@ -90,7 +90,7 @@ class Spanned:
         """Return the same rows with columns in the place of features."""
         rows = self.labelled.held
         columns = None if rows is None else self.span.columns(rows)
-        source = _ChangedSource(self.labelled.source, self.span)
+        source = ChangedSource(self.labelled.source, _InSpan(self.span), self.span.size)
         return self.labelled.with_features(source, lambda _: columns)
 
 
@@ -103,26 +103,6 @@ class _WithColumns:
         return self.task(rows, self.span.columns(rows))
 
 
-class _ChangedSource(Source):
-    """Blocks of another source with their columns in the place of features."""
-
-    def __init__(self, base: Source, span: Span | Known) -> None:
-        self.base, self.change, self.n_features = base, _InSpan(span), span.size
-        self.at_a_time = base.at_a_time
-
-    def blocks(self) -> Iterator[Block]:
-        """Read the blocks, and change them."""
-        return map(self.change, self.base.blocks())
-
-    def like(self) -> Array:
-        """Return an array of the kind that sums are to be."""
-        return self.base.like()
-
-    def reduce(self, task: Task) -> Sums:
-        """Sum a task over all changed blocks, as the other source does."""
-        return self.base.reduce(_Changed(self.change, task))
-
-
 @dataclass(frozen=True)
 class _InSpan:
     span: Span | Known
@@ -130,12 +110,3 @@ class _InSpan:
     def __call__(self, block: Block) -> Block:
         like = block.y if sp.issparse(block.X) else block.X[:, 0]
         return block._replace(X=self.span.columns(Rows(block.X, block.y, like, block.first)))
-
-
-@dataclass(frozen=True)
-class _Changed:
-    change: Callable[[Block], Block]
-    task: Task
-
-    def __call__(self, block: Block) -> Sums:
-        return self.task(self.change(block))

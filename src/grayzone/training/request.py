@@ -46,6 +46,7 @@ class Request:
     prefer: str = BEST
     drop: tuple[str, ...] = ()
     time_limit: float = TIME_LIMIT
+    stop_after: float | None = None
     seed: int = 0
     overwrite: bool = False
     keep: tuple[str, ...] = ()
@@ -71,6 +72,11 @@ class Request:
         asked = {name: getattr(self, name) for name in LIMITS}
         return {name: value for name, value in asked.items() if value is not None}
 
+    @property
+    def seconds(self) -> float:
+        """Seconds of work: no more than there are seconds of the day."""
+        return min(self.time_limit, inf if self.stop_after is None else self.stop_after)
+
     def option(self, name: str, value: str = "") -> str:
         """Return how to ask for something: on the command line, or from Python."""
         if self.from_python:
@@ -94,6 +100,9 @@ class Request:
             raise UserError(f"--reject-cost must be a positive number; got {self.reject_cost:g}.")
         if not 0 < self.time_limit < inf:
             raise UserError(f"--time-limit must be positive; got {self.time_limit:g}.")
+        if self.stop_after is not None and not 0 < self.stop_after < inf:
+            asked = self.option("stop_after")
+            raise UserError(f"{asked} must be positive; got {self.stop_after:g}.")
 
     @property
     def told_of(self) -> list[str]:

@@ -35,6 +35,7 @@ def train(
     segment: Sequence[str] = (),
     limit_by: str | None = None,
     time_limit: float = TIME_LIMIT,
+    stop_after: float | None = None,
     seed: int = 0,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -89,8 +90,11 @@ def train(
     limit_by : str, default=None
         Column in each of whose segments the limit on a rate is kept, by one threshold.
     time_limit : float, default=120.0
-        Seconds for fitting and comparing. They are counted in work, so that the same seed gives the
-        same model on a busy machine.
+        Seconds of one processor for fitting, comparing and explaining. They are counted in work, so
+        that the same seed gives the same model on a busy machine.
+    stop_after : float, default=None
+        Seconds of the day after which the best so far is kept, and a note says what there was no
+        time for. The first model is always finished.
     seed : int, default=0
         Of everything random.
     out : path, default=None
@@ -152,6 +156,7 @@ def train(
         segment=tuple(segment),
         limit_by=limit_by,
         time_limit=time_limit,
+        stop_after=stop_after,
         seed=seed,
         overwrite=overwrite,
         from_python=True,

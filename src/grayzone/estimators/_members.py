@@ -418,7 +418,7 @@ class Forest(Member):
     def work(self, size: Size) -> float:
         trees, n = self.model.n_estimators, size.n_rows
         # extremely random trees look at one cut of a feature, others at all
-        cuts = 5e-8 if isinstance(self.model, RandomForestClassifier) else 7e-9
+        cuts = 4.5e-8 if isinstance(self.model, RandomForestClassifier) else 7e-9
         each = trees * (8e-4 + cuts * n * log2(min(n, LEAVES) + 2) * sqrt(size.n_features))
         fits = 1 if size.alike else size.n_folds + 1
         return fits * each + 1e-7 * trees * size.n_scored

@@ -297,8 +297,9 @@ def _stopped(request: Request, found: Comparison, explained: Explanations) -> li
     if not left:
         return []
     asked = request.option("stop_after")
+    asked += f"{'' if request.from_python else ' '}{request.stop_after:g}"
     return [
-        f"{asked} {request.stop_after:g} left no time for {', '.join(left)}; with more time, or on "
+        f"{asked} left no time for {', '.join(left)}; with more time, or on "
         "a machine with less to do, the same seed may give another model."
     ]
 

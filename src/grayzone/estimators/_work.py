@@ -21,7 +21,7 @@ LEAST_ROWS = 1_000  # that a member learns from, where there are as many
 PLANNED = 0.75  # share of a budget that is planned with
 # Rows that are scored for a budget of a minute, and whatever the budget.
 _SCORED, _MOST_SCORED, _LEAST_SCORED = 60_000, 200_000, 10_000
-_STACKED = 1.2e-5  # seconds that calibration and stacking take for a row and a member
+_STACKED = 3e-5  # seconds that calibration and stacking take for a row and a member
 
 
 def rows_to_score(budget: float | None) -> int:

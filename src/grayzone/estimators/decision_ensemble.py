@@ -72,6 +72,7 @@ from grayzone.numerics.checks import (
     check_number,
     check_weights,
 )
+from grayzone.numerics.threads import one_thread
 from grayzone.solvers.stack import log_scores
 from grayzone.sources.open import refuse_blocks
 
@@ -311,7 +312,8 @@ class DecisionEnsembleClassifier(
         able, self.left_out_ = able_to(members_of(self.members), X)
         rows = self._rows(X, able, given, some, stands_for, within(folds, some, len(codes)), seed)
         answers = self._answers(X, y, able, rows, len(given.held_out), clock)
-        honest = self._combine(answers, rows, some, len(codes))
+        with one_thread():  # products of few columns: threads would wait for each other
+            honest = self._combine(answers, rows, some, len(codes))
         self.folds_ = [(some[train], some[test]) for train, test in rows.folds]
         self._hold(X, given, honest)
         self._set_limits(limits, given)

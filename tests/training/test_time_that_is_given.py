@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.naive_bayes import GaussianNB
+from threadpoolctl import threadpool_info
 
 pytest.importorskip("skops")
 
 import grayzone
 from grayzone import DecisionEnsembleClassifier
 from grayzone.cli import _app, main
-from grayzone.estimators import _members, _work
+from grayzone.estimators import _answering, _members, _work, decision_ensemble
 from grayzone.estimators._members import MEMBERS, Size
 from grayzone.numerics import pace
 from grayzone.tables.errors import UserError
@@ -131,6 +132,20 @@ def test_the_same_seed_gives_the_same_model_under_another_load(monkeypatch):
         assert list(model.members_) == ["gaussiannb", "slow"]
         said.append(model.predict_proba(X))
     np.testing.assert_array_equal(*said)
+
+
+def test_members_are_stacked_on_one_thread(monkeypatch):
+    """On a busy machine threads of BLAS wait for each other in each of thousands of products."""
+    X, y = rows()
+    found = []
+
+    def stacked(*given):
+        found.extend(pool["num_threads"] for pool in threadpool_info())
+        return _answering.stacked(*given)
+
+    monkeypatch.setattr(decision_ensemble, "stacked", stacked)
+    DecisionEnsembleClassifier([GaussianNB()], cv=2).fit(X, y)
+    assert set(found) == {1}
 
 
 def test_a_member_is_stopped_between_its_fits_and_the_first_one_is_not(monkeypatch):

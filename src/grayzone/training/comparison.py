@@ -28,7 +28,7 @@ Tell = Callable[[str, int, int], None]  # model, parts done, parts in all
 FOLDS = 5
 MOST_ROWS = 5_000  # that families are compared on
 REFER = "refer everyone"
-_COMPARED_BY = 0.55  # share of the time of the day by which the comparison ends
+_COMPARED_BY = 0.65  # share of the time of the day by which the comparison ends
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def compare(
 
     ``budget`` are seconds of work for the families, by fixed estimates: the same ones are compared
     on a busy machine. A runaway is stopped when this process has used the time ``until``, and
-    nothing is begun that would take longer than half of the deadline.
+    nothing is begun that would take longer than two thirds of the deadline.
     """
     judged = np.concatenate([test for _, test in kept.folds])
     places = np.flatnonzero(np.isin(kept.rows, judged))

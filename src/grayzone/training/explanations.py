@@ -18,7 +18,7 @@ from grayzone.training.segments import segments_of
 from grayzone.training.typical import typical_rows
 
 MOST_EFFECTS = 6  # columns whose effects are shown
-_COPIED_BY = 0.7  # share of the time of the day by which the copy is to be fitted
+_COPIED_BY = 0.75  # share of the time of the day by which the copy is to be fitted
 _WHOLE_WORK = 6.0  # seconds of budget from which on importance takes all rows that are worth it
 
 

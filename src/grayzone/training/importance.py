@@ -29,7 +29,7 @@ Table = Any  # a pandas DataFrame
 
 REPEATS = 5
 WORK = 200_000  # rows that a model is asked of, in all
-JUDGED_BY = 0.8  # share of the time of the day by which columns are judged
+JUDGED_BY = 0.85  # share of the time of the day by which columns are judged
 LEAST_ROWS = 300  # that a column is judged on, where there are as many
 MOST_GROUPS = 40  # of columns that are judged; of more, those that move probabilities most
 ALIKE = 0.98  # correlation of ranks, or share of rows, from which on two columns say the same
@@ -80,7 +80,7 @@ def importance_of(
         drawn (all of rare ones, weighted back); of more than 40 columns, those are judged that move
         probabilities most, and of more than 300 only those that differ most between classes.
     deadline : Deadline, optional
-        After eight tenths of its time no further column is judged.
+        After most of its time (`JUDGED_BY`) no further column is judged.
 
     Returns
     -------

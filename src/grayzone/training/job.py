@@ -62,7 +62,7 @@ _PACKED = 10  # how much larger a packed table may well be
 # Shares of the time limit, counted in work: the ensemble, the families beside it; one model that
 # was asked for, or preferred; a copy of it that is explained. The rest is for the report.
 _FIRST, _BESIDE, _ALONE, _PREFERRED, _EXPLAINED = 0.5, 0.2, 0.7, 0.15, 0.1
-_FITTED_BY = 0.45  # share of the time of the day by which the model that is kept is to be fitted
+_FITTED_BY = 0.55  # share of the time of the day by which the model that is kept is to be fitted
 EXPLANATIONS = "explanations"  # what is told of after the models
 
 Record = dict[str, Any]

@@ -36,7 +36,9 @@ from grayzone.training import model as model_module
 FAST = ("--model", "logistic-regression")
 FILES = {"model.skops", "metrics.json", "report.html"}
 # what columns are taken for, and which models have been fitted
-PROGRESS = re.compile("fitted: |changed: |Columns to learn from|[┏┃┡│└+|]|and [0-9,]+ columns more")
+PROGRESS = re.compile(
+    "(done|at work|changed): |Columns to learn from|[┏┃┡│└+|]|and [0-9,]+ columns more"
+)
 NAMES = [*candidates.FAMILIES, "logistic-regression", "boosting"]
 
 
@@ -330,8 +332,8 @@ def test_auto_keeps_the_ensemble_and_compares_on_the_same_rows(here, monkeypatch
     path = write(make())
     code, out, err = run("train", path, "--target", "y", "--out", "out")
     assert code == 0
-    fitted = [line for line in err.splitlines() if line.startswith("fitted: ")]
-    assert fitted == [f"fitted: {name}" for name in ("ensemble", *candidates.FAMILIES)]
+    done = re.findall(r"^done: (\S+) \(\d+ s\)$", err, re.MULTILINE)
+    assert done == ["ensemble", *candidates.FAMILIES, "explanations"]
     assert err.startswith("Columns to learn from\n")
     assert "\x1b" not in out
     metrics = json.loads(Path("out/metrics.json").read_text())
@@ -358,7 +360,7 @@ def test_what_there_is_no_work_left_for_is_said(here):
     metrics = json.loads(Path("out/metrics.json").read_text())
     left = {c["name"]: c["left_out"] for c in metrics["compared"] if c["left_out"]}
     assert left["minimax"] == "it is for two classes"
-    assert re.fullmatch("about [0-9]+ s of work, [0-9]+ s left", left["truncated"])
+    assert re.fullmatch("about [0-9.]+ s of work, [0-9.]+ s left", left["truncated"])
     joined = " ".join(out.split())
     assert f"truncated ({left['truncated']})" in joined
     # the simplest one within a standard error is kept, and said to be
@@ -673,6 +675,7 @@ def test_cost_matrices_that_cannot_be_used(here, text, match):
         (["--drop", "y"], "'y' is the target"),
         (["--drop", "a", "--drop", "b"], "no column beside the target"),
         (["--time-limit", "0"], "must be positive"),
+        (["--stop-after", "0"], "--stop-after must be positive"),
         (["--time-limit", "soon"], "--time-limit"),
         (["--seed", "-1"], "--seed"),
         (["--seed", str(2**32)], "--seed"),
@@ -1223,7 +1226,7 @@ def test_a_terminal_that_knows_ascii_only(here):
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr.endswith(b"\nfitted: logistic-regression\n")
+    assert b"\ndone: logistic-regression (" in done.stderr
     assert b"Mean cost" in done.stdout
     assert {file.name for file in Path("out").iterdir()} == FILES
 

@@ -165,7 +165,7 @@ HEAVY = {
         test_without_a_gain_it_is_plain_logistic_regression
     """,
     "tests/estimators/test_ensemble_limits.py": """
-        test_a_budget_takes_the_first_members_that_fit test_a_limit_holds_with_its_confidence
+        test_a_budget_takes_the_members_that_fit test_a_limit_holds_with_its_confidence
         test_folds_in_time_leave_the_first_rows_to_learn_from test_no_group_is_on_both_sides
     """,
     "tests/estimators/test_decision_ensemble.py": """

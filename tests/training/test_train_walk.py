@@ -12,6 +12,7 @@ pytest.importorskip("skops")
 import grayzone
 from grayzone.cli import main
 from grayzone.decision import bayes_decision, near_threshold
+from grayzone.numerics.pace import Deadline
 from grayzone.reporting.markup import percent
 from grayzone.tables.errors import UserError
 from grayzone.tables.schema import Schema
@@ -24,6 +25,7 @@ from grayzone.training.samples import some_rows
 from grayzone.training.stakes import Stakes, read_costs
 
 FAST = {"model": "logistic-regression"}
+UNHURRIED = {"deadline": Deadline(None), "tell": lambda *_: None}
 
 
 def table_of(n, *, bias=0.0, slope=2.0, seed=0):
@@ -135,7 +137,7 @@ def test_a_useful_model_says_what_it_saves_against_the_best_rule():
 def test_a_simpler_model_is_only_praised_where_one_is_worth_using(monkeypatch, slope, told):
     task = []
 
-    def one_member(found_task, name, budget):
+    def one_member(found_task, name, budget, stop_after):
         task.append(found_task)
         fitted = fit(found_task, "logistic-regression", budget)
         return replace(fitted, name=ENSEMBLE, members={"logistic-regression": fitted.proba})
@@ -213,7 +215,7 @@ def test_families_are_compared_on_a_sample_with_all_positives(monkeypatch):
     only = {"tight-bound": FAMILIES["tight-bound"]}
     monkeypatch.setattr(comparison, "FAMILIES", only)
     kept = judged(task, np.full(3_000, 0.03))
-    found = compare(task, kept, budget=1e6, until=np.inf, tell=lambda *_: None)
+    found = compare(task, kept, budget=1e6, until=np.inf, **UNHURRIED)
     assert len(found.rows) == 400
     assert task.codes[found.rows].sum() == n_bad
     # means on the sample are estimates of those on all rows: "always good" is known
@@ -233,6 +235,7 @@ def walked(monkeypatch, speed, budget, clock="monotonic"):
     # what this process has done so far is not of this run
     monkeypatch.setattr(comparison, "process_time", lambda: 0.0)
     monkeypatch.setattr(comparison, clock, lambda: float(next(now)))
+    monkeypatch.setattr(comparison, "slowness", lambda: 1.0)
 
     def learn(model, task, features, rows, weight):
         model.cross_fitted_proba_ = np.full((len(rows), 2), 0.5)
@@ -241,21 +244,22 @@ def walked(monkeypatch, speed, budget, clock="monotonic"):
     task = task_of(table_of(100))
     kept = judged(task, np.full(100, 0.4))
     told = []
-    found = compare(task, kept, budget=budget, until=30.0, tell=lambda *event: told.append(event))
+    given = UNHURRIED | {"tell": lambda *event: told.append(event)}
+    found = compare(task, kept, budget=budget, until=30.0, **given)
     # only what was fitted is told of
     compared = [o.name for o in found.outcomes if o.name in FAMILIES and not o.left_out]
     assert told == [(name, done, 1) for name in compared for done in (0, 1)]
     return [(o.name, o.left_out) for o in found.outcomes]
 
 
-@pytest.mark.parametrize("budget", [3.0, 12.0, 60.0])
+@pytest.mark.parametrize("budget", [0.5, 2.0, 60.0])
 def test_the_same_models_are_compared_on_a_busy_machine(monkeypatch, budget):
     idle = walked(monkeypatch, 0.1, budget)
     assert idle == walked(monkeypatch, 1e3, budget)
     able = [name for name, why in idle if name in FAMILIES and not why]
     # the first ones by what they are worth, as far as work goes
     assert able[0] == "tight-bound"
-    assert len(able) == {3.0: 1, 12.0: 3, 60.0: 4}[budget]
+    assert len(able) == {0.5: 1, 2.0: 3, 60.0: 4}[budget]
 
 
 def test_the_clock_stops_a_runaway_and_says_so(monkeypatch):
@@ -282,7 +286,7 @@ def test_the_simplest_within_one_standard_error_is_told_of():
     }
     members = {name: np.column_stack([1.0 - p, p]) for name, p in said.items()}
     kept = replace(kept, members=members)
-    found = compare(task, kept, budget=0.0, until=np.inf, tell=lambda *_: None)
+    found = compare(task, kept, budget=0.0, until=np.inf, **UNHURRIED)
     # the random forest and the extra trees are; the forest is simpler
     compared = compared_of(task, found, kept, promise_of(task, kept))
     assert as_good(compared).name == "random-forest"
@@ -491,7 +495,8 @@ def test_train_from_python_writes_nothing_and_names_no_flags(tmp_path, monkeypat
     table = pl.DataFrame(features(table_of(150)))
     model = grayzone.train(table, "y", progress=lambda *event: told.append(event), **FAST)
     assert not list(tmp_path.iterdir())
-    assert told == [("logistic-regression", 0, 1), ("logistic-regression", 1, 1)]
+    stages = ("logistic-regression", "explanations")
+    assert told == [(name, done, 1) for name in stages for done in (0, 1)]
     assert isinstance(model, grayzone.DecisionModel)
     assert "--" not in " ".join(model.metrics["notes"])
     assert model.report_html.startswith("<!")

@@ -12,6 +12,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
 from typing import Annotated, Any
 
 import typer
@@ -39,6 +41,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _INTERRUPTED = 130
+_EVERY = 10.0  # seconds between lines of progress: nine minutes are half a page of a log
 _MOST_COLUMNS = 40  # that are shown before training
 _MOST_CHANGES = 20  # columns whose changes are told
 _STOPPED = "stopped; no model and no decisions were written"
@@ -91,7 +94,7 @@ def _console(stderr: bool = False) -> Console:
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Bars on a terminal, lines elsewhere, nothing beside JSON."""
+    """Bars on a terminal, lines elsewhere (a log, a pipe), nothing beside JSON."""
     console = Console(stderr=True)
     if quiet:
         yield lambda name, done, total: None
@@ -107,12 +110,34 @@ def _progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
 
             yield draw
     else:
+        with _lines() as say:
+            yield say
 
-        def say(name: str, done: int, total: int) -> None:
-            if done == total:
-                print(f"fitted: {name}", file=sys.stderr, flush=True)
 
+@contextmanager
+def _lines() -> Iterator[Callable[[str, int, int], None]]:
+    """A line for all that is done, and every few seconds one that says what is being done."""
+    begin, over = monotonic(), Event()
+    at_work = ["the table"]
+
+    def say(name: str, done: int, total: int) -> None:
+        at_work[0] = name
+        if done == total:
+            at_work[0] = "the report"
+            print(f"done: {name} ({monotonic() - begin:.0f} s)", file=sys.stderr, flush=True)
+
+    def repeat() -> None:
+        while not over.wait(_EVERY):
+            line = f"at work: {at_work[0]} ({monotonic() - begin:.0f} s)"
+            print(line, file=sys.stderr, flush=True)
+
+    thread = Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
         yield say
+    finally:
+        over.set()
+        thread.join()
 
 
 @app.command()
@@ -142,6 +167,7 @@ def train(
     cost_known_after: options.CostKnownAfter = None,
     out: options.Out = Path("grayzone-model"),
     time_limit: options.TimeLimit = job.TIME_LIMIT,
+    stop_after: options.StopAfter = None,
     seed: options.Seed = 0,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,

@@ -12,7 +12,18 @@ from grayzone.training import job
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0, max=2**32 - 1)]
 TimeLimit = Annotated[
-    float, typer.Option(help="Seconds for fitting and comparing; what is left out is said.")
+    float,
+    typer.Option(
+        help="Seconds of one processor for all of it; what is left out is said. They are counted "
+        "in work, so that the same seed gives the same model on a busy machine."
+    ),
+]
+StopAfter = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds of the clock after which the best so far is kept; what there was no time for "
+        "is said. One model is always finished, whatever that takes."
+    ),
 ]
 Sheet = Annotated[str | None, typer.Option(help="Sheet of a workbook; the first one by default.")]
 Decimal = Annotated[

@@ -30,6 +30,7 @@ from grayzone.estimators.table_features import ScaledFeatures, TableColumns, is_
 from grayzone.estimators.tree_sum import MOST_LEAVES, MOST_TREES, TreeSum
 from grayzone.estimators.truncated import TruncatedLogisticRegression
 from grayzone.numerics.checks import Floats
+from grayzone.numerics.pace import RUNAWAY, STOPPED, Deadline
 from grayzone.numerics.threads import one_thread
 
 Array = Any
@@ -41,37 +42,42 @@ _FEW = 2_000  # rows up to which boosted trees are small and few
 # Rows up to which every row of a kernel may span the function, and how many do of more.
 _EXACT, _CENTRES = 3_000, 400
 _BLOCK = 20_000  # rows whose features are made at a time
+_WEIGHTED_BINS = 0.025  # seconds that scikit-learn takes for bins of a column of weighted rows
 _DENSE = 300  # coefficients up to which Newton's method is quicker than first-order steps
 
 
-SLACK = 1.15  # times its budget that a fit may take before the clock stops it
-_BUSY = 4.0  # times that on a busy machine, where others have most of the time
+# Times that by the time of the day, where other processes do the work.
+_BUSY = 4.0
 
 
 class OutOfTimeError(Exception):
-    """The clock has stopped a member."""
+    """The clock has stopped a member; it says why."""
 
 
 class Clock:
-    """A clock that stops a fit which takes far longer than it was to.
+    """A clock that stops a fit which takes far more than its budget, or where the day's time is up.
 
-    It counts the time of this process, so that a busy machine does not change a model, and that of
-    the day where others do the work, or hardly anything is left of the machine.
+    The budget is counted in time of this process, so that a busy machine does not change a model.
     """
 
-    def __init__(self, budget: float) -> None:
-        self.budget = budget
+    def __init__(self, budget: float | None, stop_after: float | None = None) -> None:
+        self.budget, self.deadline = budget, Deadline(stop_after)
         self._begin = time.monotonic()
         self._used = time.process_time()
         self._process = os.getpid()
 
-    def check(self) -> None:
-        """Raise where the time is over."""
-        most = SLACK * self.budget
+    def check(self, work: float = 0.0) -> None:
+        """Raise where the time is over, or is before so many seconds of work would be done."""
+        if not self.deadline.allows(work):
+            raise OutOfTimeError(STOPPED)
         here = os.getpid() == self._process
-        used = time.process_time() - self._used if here else 0.0
-        if used > most or time.monotonic() - self._begin > _BUSY * most:
-            raise OutOfTimeError
+        passed = (time.monotonic() - self._begin) / _BUSY
+        used = time.process_time() - self._used if here else passed
+        if self.budget is not None and used > RUNAWAY * self.budget:
+            raise OutOfTimeError(
+                f"the clock stopped: a fit to these data takes far more than its budget of "
+                f"{self.budget:g} s on this machine"
+            )
 
 
 @dataclass(frozen=True)
@@ -159,6 +165,7 @@ class Size:
     n_classes: int
     n_folds: int
     alike: bool
+    weighted: bool = False
 
 
 @dataclass(frozen=True)
@@ -206,7 +213,8 @@ class Member:
     def work(self, size: Size) -> float:
         """Estimate processor seconds, so that a budget takes the same members on a busy machine.
 
-        The numbers are those of one machine, one thread; of a model of one's own nothing is known.
+        The numbers are of one thread of the machine that :mod:`grayzone.numerics.pace` knows, with
+        300 to 50,000 rows and 5 to 700 features; of a model of one's own nothing is known.
         """
         return 0.0
 
@@ -239,9 +247,11 @@ class Member:
 
     def _fold(self, rows: Rows, fold: Fold, settings: Sequence[Mapping[str, Any]]) -> Floats:
         """Probabilities of the rows of a fold, with each setting (S, n, K)."""
-        rows.check_time()
         learnt = self._learnt(rows, fold[0])
-        models = [self._fit(rows, learnt, setting) for setting in settings]
+        models = []
+        for setting in settings:
+            rows.check_time()
+            models.append(self._fit(rows, learnt, setting))
         blocks = [
             np.stack([_of_all_classes(m, m.predict_proba(X), rows) for m in models])
             for X in self._blocks(rows, fold[1])
@@ -315,8 +325,8 @@ class Linear(Member):
         fits = size.n_folds * len(self.settings) + 1
         n, d, K = size.n_rows, size.n_features, size.n_classes
         width = d * (1 if K == 2 else K)
-        each = 9e-8 * n * width if width > _DENSE else n * width * (4e-8 + 3e-10 * width)
-        return fits * (3e-3 + 1.5 * each) + 6e-8 * size.n_scored * d
+        each = n * width * (4e-8 if width > _DENSE else 2.4e-8 + 1.8e-10 * width)
+        return fits * (2e-3 + each) + 6e-8 * size.n_scored * d
 
     def _made(self, rows: Rows, learnt: _Learnt, setting: Mapping[str, Any]) -> Any:
         width = learnt.features.shape[1] * (1 if rows.n_classes == 2 else rows.n_classes)
@@ -335,12 +345,12 @@ class Kernel(Member):
         tried, d = len(self.settings) + len(self.then), size.n_features
         if size.n_classes == 2 and size.n_rows > _EXACT:
             n = _CENTRES
-            each = size.n_rows * n * (4e-8 + 2e-10 * d)
+            each = 0.14 + size.n_rows * n * (2.2e-8 + 1.1e-10 * d)
         else:
-            n = min(size.n_rows, _EXACT)
-            each = n * n * (2.4e-8 + 2e-10 * d) * (1 if size.n_classes == 2 else 2 * size.n_classes)
+            n, classes = min(size.n_rows, _EXACT), size.n_classes
+            each = 8e-3 + n * n * (6e-9 + 6e-11 * d) * (1 if classes == 2 else 10 + classes)
         scored = size.n_scored * n * (3e-9 + 1.2e-10 * d)
-        return (size.n_folds * tried + 1) * (1e-2 + 2.0 * each) + (tried + 1) * scored
+        return (size.n_folds * tried + 1) * each + (tried + 1) * scored
 
     def answer(self, rows: Rows) -> Answer:
         if rows.n_classes > 2 and self.most_rows > _EXACT:
@@ -362,7 +372,8 @@ class Boosted(Member):
         few = size.n_rows <= _FEW
         trees = _stages(size.n_rows)[-1] * (1 if size.n_classes == 2 else size.n_classes)
         n, d = size.n_rows, size.n_features
-        each = trees * (4e-4 + (6e-5 if few else 1.2e-4) * d + (5e-9 if few else 8e-9) * n * d)
+        each = trees * (2.5e-4 + (2e-5 if few else 4.5e-5) * d + 3e-9 * n * d)
+        each += _WEIGHTED_BINS * d if size.weighted else 0.0
         return (size.n_folds + 1) * each + (2e-6 + trees * 1e-7) * size.n_scored
 
     def answer(self, rows: Rows) -> Answer:
@@ -406,10 +417,10 @@ class Forest(Member):
     def work(self, size: Size) -> float:
         trees, n = self.model.n_estimators, size.n_rows
         # extremely random trees look at one cut of a feature, others at all
-        cuts = 5e-8 if isinstance(self.model, RandomForestClassifier) else 6e-9
-        each = trees * (2e-3 + cuts * n * log2(n + 2) * sqrt(size.n_features))
+        cuts = 4.5e-8 if isinstance(self.model, RandomForestClassifier) else 7e-9
+        each = trees * (8e-4 + cuts * n * log2(min(n, MOST_LEAVES) + 2) * sqrt(size.n_features))
         fits = 1 if size.alike else size.n_folds + 1
-        return fits * each + 1.5e-7 * trees * size.n_scored
+        return fits * each + 1e-7 * trees * size.n_scored
 
     def answer(self, rows: Rows) -> Answer:
         if not rows.alike:

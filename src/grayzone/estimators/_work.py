@@ -1,7 +1,7 @@
 """Which members a budget has room for, and how many rows each learns from: by estimated work.
 
-Work is counted in processor seconds by fixed formulas of rows and features, never measured, so that
-the same budget gives the same model on a busy machine.
+Work is counted in processor seconds by fixed formulas of rows and features, times how slow the
+machine is in powers of two, so that the same budget gives the same model when it is busy.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from grayzone.estimators._members import MEMBERS, Member, Rows, Size
+from grayzone.numerics.pace import slowness
 
 Array = Any
 
@@ -18,7 +21,7 @@ LEAST_ROWS = 1_000  # that a member learns from, where there are as many
 PLANNED = 0.75  # share of a budget that is planned with
 # Rows that are scored for a budget of a minute, and whatever the budget.
 _SCORED, _MOST_SCORED, _LEAST_SCORED = 60_000, 200_000, 10_000
-_STACKED = 1.2e-5  # seconds that calibration and stacking take for a row and a member
+_STACKED = 3e-5  # seconds that calibration and stacking take for a row and a member
 
 
 def rows_to_score(budget: float | None) -> int:
@@ -30,43 +33,58 @@ def rows_to_score(budget: float | None) -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """Members with the rows that they learn from, and the names of those that are left out."""
+    """Members with the rows that they learn from, and the names of those that are left out.
+
+    ``work`` is what each of them takes, in seconds.
+    """
 
     members: list[Member]
+    work: list[float]
     left_out: dict[str, str]
 
 
 def plan(sized: Sequence[tuple[Member, Size]], budget: float | None) -> Plan:
-    """Take members in their order as long as all have room with a thousand rows, then share out.
+    """Take, in their order, members that there is room for with a thousand rows, then share out.
 
     Members that need less than an equal part leave the rest to the others. The first one is always
     taken.
     """
     if budget is None:
-        return Plan([member for member, _ in sized], {})
+        work = [_work(member, size, size.n_rows) for member, size in sized]
+        return Plan([member for member, _ in sized], work, {})
     room = PLANNED * budget
-    least = [_work(member, size, LEAST_ROWS) for member, size in sized]
-    n_taken = max(1, sum(sum(least[: k + 1]) <= room for k in range(len(sized))))
-    taken, members = sized[:n_taken], {}
-    needs = [_work(member, size, size.n_rows) for member, size in taken]
+    # all rows may be less work than a thousand: weights, which a sample has, are dear
+    least = [min(_work(*one, LEAST_ROWS), _work(*one, one[1].n_rows)) for one in sized]
+    there = [0]
+    for k in range(1, len(sized)):
+        if sum(least[j] for j in there) + least[k] <= room:
+            there.append(k)
+    reasons = {
+        member.name: f"a budget of {budget:g} s has no room for it (about {least[k]:.2g} s)"
+        for k, (member, _) in enumerate(sized)
+        if k not in there
+    }
+    sized, least, n_taken = [sized[k] for k in there], [least[k] for k in there], len(there)
+    members = {}
+    needs = [_work(*one, one[1].n_rows) for one in sized]
+    work = [0.0] * n_taken
     order = sorted(range(n_taken), key=lambda k: needs[k])
     for done, k in enumerate(order):
         # what those that come have to have, at least, is theirs
         spare = room - sum(least[j] for j in order[done:])
         part = least[k] + max(spare, 0.0) / (n_taken - done)
-        most = _most_rows(*taken[k], part)
-        members[k] = taken[k][0].with_rows(most)
-        room -= _work(*taken[k], most)
-    reasons = {
-        member.name: f"a budget of {budget:g} s has no room for it (about {work:.2g} s)"
-        for (member, _), work in zip(sized[n_taken:], least[n_taken:], strict=True)
-    }
-    return Plan([members[k] for k in range(n_taken)], reasons)
+        most = _most_rows(*sized[k], part)
+        members[k] = sized[k][0].with_rows(most)
+        work[k] = _work(*sized[k], most)
+        room -= work[k]
+    return Plan([members[k] for k in range(n_taken)], work, reasons)
 
 
 def _work(member: Member, size: Size, n_rows: int) -> float:
-    own = member.work(replace(size, n_rows=min(n_rows, size.n_rows, member.most_rows)))
-    return own + _STACKED * size.n_scored
+    n_rows = min(n_rows, size.n_rows, member.most_rows)
+    weighted = size.weighted or n_rows < size.n_rows
+    own = member.work(replace(size, n_rows=n_rows, weighted=weighted))
+    return slowness() * (own + _STACKED * size.n_scored)
 
 
 def _most_rows(member: Member, size: Size, seconds: float) -> int:
@@ -131,4 +149,5 @@ def size_of(member: Member, rows: Rows, n_more: int) -> Size:
     if member.kind is not None:
         width = rows.preparation.width(member.kind, rows.numbers)
     scored = rows.n_rows + n_more
-    return Size(rows.n_rows, scored, width, rows.n_classes, len(rows.folds), rows.alike)
+    weighted = not np.all(rows.weight == 1.0)
+    return Size(rows.n_rows, scored, width, rows.n_classes, len(rows.folds), rows.alike, weighted)

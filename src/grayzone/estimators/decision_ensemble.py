@@ -78,6 +78,7 @@ from grayzone.numerics.checks import (
     check_number,
     check_weights,
 )
+from grayzone.numerics.threads import one_thread
 from grayzone.solvers.stack import log_scores
 from grayzone.sources.open import refuse_blocks
 
@@ -137,8 +138,13 @@ class DecisionEnsembleClassifier(
     budget : float, default=None
         Seconds that a fit may take, about. Members are taken in their order, with as many rows as
         there is room for, by their *estimated* work for one processor: the same seed gives the same
-        model, however busy the machine is. The clock only stops a fit that takes far longer, and
-        `left_out_` says so. None: all members.
+        model, however busy the machine is. How fast it is is measured first, in powers of two. A
+        fit that takes three times as much is stopped, and `left_out_` says so. None: all members.
+    stop_after : float, default=None
+        Seconds of the day after which no further member is fitted, nor one that would take longer,
+        and `left_out_` says so: what is fitted by then decides. The first member is always finished
+        and calibration takes a little. It depends on what else the machine does which members there
+        are; None: they depend on `budget` alone.
     cv : int, cross-validation splitter or iterable, default=5
         The common folds; fewer where a class has fewer rows. Rows that no fold decides on, as the
         first ones of folds in time, are learnt from alone.
@@ -243,6 +249,7 @@ class DecisionEnsembleClassifier(
         min_precision: float | None = None,
         confidence: float = 0.95,
         budget: float | None = None,
+        stop_after: float | None = None,
         cv: Any = 5,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -256,6 +263,7 @@ class DecisionEnsembleClassifier(
         self.min_precision = min_precision
         self.confidence = confidence
         self.budget = budget
+        self.stop_after = stop_after
         self.cv = cv
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -294,7 +302,7 @@ class DecisionEnsembleClassifier(
             The fitted estimator.
         """
         limits = self._checked_limits()
-        clock = None if self.budget is None else Clock(self.budget)
+        clock = Clock(self.budget, self.stop_after)
         refuse_blocks(self, X, "Fit it to a sample of the rows.")
         X, labels = self._read(X, y)
         weight = check_weights(sample_weight, len(labels))
@@ -309,8 +317,9 @@ class DecisionEnsembleClassifier(
         some, stands_for = given.drawn(rows_to_score(self.budget), seed)
         able, self.left_out_ = able_to(members_of(self.members), X)
         rows = self._rows(X, able, given, some, stands_for, within(folds, some, len(codes)), seed)
-        answers = self._answers(X, y, able, replace(rows, clock=clock), len(given.held_out))
-        honest = self._combine(answers, rows, some, len(codes))
+        answers = self._answers(X, y, able, rows, len(given.held_out), clock)
+        with one_thread():  # products of few columns: threads would wait for each other
+            honest = self._combine(answers, rows, some, len(codes))
         self.folds_ = [(some[train], some[test]) for train, test in rows.folds]
         self._hold(X, given, honest)
         self._set_limits(limits, given)
@@ -326,8 +335,10 @@ class DecisionEnsembleClassifier(
                 f"reject_cost must be None beside {', '.join(limits)}: rates of decisions say "
                 f"nothing about rows that are left undecided; got {self.reject_cost!r}."
             )
-        if self.budget is not None and not check_number("budget", self.budget) > 0.0:
-            raise ValueError(f"budget must be a positive number of seconds; got {self.budget!r}.")
+        for name in ("budget", "stop_after"):
+            seconds = getattr(self, name)
+            if seconds is not None and not check_number(name, seconds) > 0.0:
+                raise ValueError(f"{name} must be a positive number of seconds; got {seconds!r}.")
         return limits
 
     def _read(self, X: Array, y: Array) -> tuple[Array, NDArray[Any]]:
@@ -431,22 +442,22 @@ class DecisionEnsembleClassifier(
         )
 
     def _answers(
-        self, X: Array, y: Array, able: Sequence[Member], rows: Rows, n_more: int
+        self, X: Array, y: Array, able: Sequence[Member], rows: Rows, n_more: int, clock: Clock
     ) -> list[Answer]:
         """Ask the members that there is room for, one after the other."""
         planned = plan([(member, size_of(member, rows, n_more)) for member in able], self.budget)
         self.left_out_ |= planned.left_out
+        timed = replace(rows, clock=clock)
         answers: list[Answer] = []
         with fit_progress(self, "member", len(planned.members), X=X, y=y) as report:
-            for member in planned.members:
+            for member, work in zip(planned.members, planned.work, strict=True):
                 try:
-                    # there has to be one
-                    answers.append(member.answer(rows if answers else replace(rows, clock=None)))
-                except OutOfTimeError:
-                    self.left_out_[member.name] = (
-                        f"the clock stopped: a fit to these data takes far more than its budget of "
-                        f"{self.budget:g} s on this machine"
-                    )
+                    if answers:  # there has to be one
+                        # what workers do is not seen by the pace of this process
+                        clock.check(work if self.n_jobs in (None, 1) else 0.0)
+                    answers.append(member.answer(timed if answers else rows))
+                except OutOfTimeError as error:
+                    self.left_out_[member.name] = str(error)
                     continue
                 if report is not None and report(None, member=member.name):
                     break

@@ -47,8 +47,9 @@ class Family:
     make : callable
         Makes a classifier with probabilities, from the stakes and a seed.
     seconds : callable
-        About how long a fit takes, at most, on one core, from rows, features and classes: fixed
-        numbers, so that what fits a budget does not depend on what else the machine does.
+        About how long a fit takes on one core of the machine that
+        :mod:`grayzone.numerics.pace` knows, from rows, features and classes: fixed numbers, so that
+        what fits a budget does not depend on what else the machine does.
     unable : callable
         Says why it cannot do what is asked, from the stakes; "" if it can.
     """
@@ -103,22 +104,22 @@ FAMILIES = {
         Family(
             "tight-bound",
             _tight_bound,
-            lambda n, d, K: (0.1 + 2e-5 * n + 1e-6 * n * d * (1 + d / 200)) * (K / 2) ** 1.5,
+            lambda n, d, K: (0.03 + 5e-6 * n + 3e-7 * n * d) * (K / 2) ** 1.3,
         ),
         Family(
             "truncated",
             _truncated,
-            lambda n, d, K: (0.9 + 1e-4 * n + 5e-6 * n * d) * (K / 2) ** 0.5,
+            lambda n, d, K: (0.14 + 1.2e-5 * n + 6e-7 * n * d) * (K / 2),
         ),
         Family(
             "import-vector",
             _import_vector,
-            lambda n, d, K: (0.4 + 2e-4 * n + 6e-7 * n * d) * (K / 2) ** 2,
+            lambda n, d, K: (0.08 + 7e-5 * n + 9e-7 * n * d) * (K / 2) ** 2.5,
         ),
         Family(
             "minimax",
             _minimax,
-            lambda n, d, K: 1.6 * (1.3 + 5e-5 * n + 8e-6 * n * d),
+            lambda n, d, K: 0.5 + 6e-5 * n + 4e-6 * n * d,
             unable=_needs_two,
         ),
     )

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from grayzone.decision.limits import Target, cut_at
+from grayzone.numerics.pace import STOPPED, Deadline, slowness
 from grayzone.tables.errors import UserError, option
 from grayzone.tables.schema import Schema
 from grayzone.training.candidates import ENSEMBLE, FAMILIES, decider, preparation
@@ -27,6 +28,7 @@ Tell = Callable[[str, int, int], None]  # model, parts done, parts in all
 FOLDS = 5
 MOST_ROWS = 5_000  # that families are compared on
 REFER = "refer everyone"
+_COMPARED_BY = 0.65  # share of the time of the day by which the comparison ends
 
 
 @dataclass(frozen=True)
@@ -148,8 +150,10 @@ class Comparison:
     weight: Array
 
 
-def fit(task: Task, name: str, budget: float) -> Fitted:
+def fit(task: Task, name: str, budget: float, stop_after: float | None = None) -> Fitted:
     """Fit a model to the table, within a budget of seconds, counted in work.
+
+    After ``stop_after`` seconds of the day no further member of the ensemble is fitted.
 
     Raises
     ------
@@ -162,7 +166,7 @@ def fit(task: Task, name: str, budget: float) -> Fitted:
         raise UserError(f"{option('model', name)}: {unable}.")
     steps, features = task.prepared(name)
     rows, weight = some_rows(task.codes, _most_rows(task, name, budget), task.seed)
-    options = {} if name in FAMILIES else {"budget": budget}
+    options = {} if name in FAMILIES else {"budget": budget, "stop_after": stop_after}
     model = decider(name, task.stakes, task.seed, cv=_cv(task, rows), **options)
     try:
         _learn(model, task, features, rows, weight)
@@ -183,8 +187,8 @@ def fit(task: Task, name: str, budget: float) -> Fitted:
         cut=None if task.stakes.limit is None else model.threshold_,
         seconds=monotonic() - start,
     )
-    # a model goes elsewhere, and its rows are many
-    model.set_params(cv=FOLDS).forget_rows()
+    # a model goes elsewhere, its rows are many, and what was left of the day is no part of it
+    model.set_params(cv=FOLDS, stop_after=None).forget_rows()
     return fitted
 
 
@@ -223,7 +227,7 @@ def _most_rows(task: Task, name: str, budget: float) -> int:
 def _work(task: Task, name: str, n_rows: int) -> float:
     """Seconds that a family takes to be fitted to all folds but one in turn, and to all rows."""
     shape = n_rows, task.prepared(name)[1].shape[1], len(task.stakes.classes)
-    return (FOLDS + 1) * FAMILIES[name].seconds(*shape)
+    return slowness() * (FOLDS + 1) * FAMILIES[name].seconds(*shape)
 
 
 def _within(folds: list[Fold], rows: Array) -> list[Fold]:
@@ -234,13 +238,22 @@ def _within(folds: list[Fold], rows: Array) -> list[Fold]:
     ]
 
 
-def compare(task: Task, kept: Fitted, *, budget: float, until: float, tell: Tell) -> Comparison:
+def compare(
+    task: Task,
+    kept: Fitted,
+    *,
+    budget: float,
+    until: float,
+    deadline: Deadline,
+    tell: Tell,
+) -> Comparison:
     """Put decisions without a model, the ensemble's members and families beside a model.
 
     All are judged on the same rows, and models in the same folds.
 
     ``budget`` are seconds of work for the families, by fixed estimates: the same ones are compared
-    on a busy machine. Only a runaway is stopped, when this process has used the time ``until``.
+    on a busy machine. A runaway is stopped when this process has used the time ``until``, and
+    nothing is begun that would take longer than two thirds of the deadline.
     """
     learned, stands_for = _learned(task, kept)
     judged = np.isin(learned, np.concatenate([test for _, test in kept.folds]))
@@ -256,7 +269,7 @@ def compare(task: Task, kept: Fitted, *, budget: float, until: float, tell: Tell
         outcomes.append(Outcome(name, _losses(task, proba[some], rows, weight)))
     outcomes += [Outcome(name, None, left_out=why) for name, why in kept.left_out.items()]
     for name in FAMILIES:
-        why_not = _why_not(task, name, len(learned), budget, until)
+        why_not = _why_not(task, name, len(learned), budget, until, deadline)
         if why_not:
             outcomes.append(Outcome(name, None, left_out=why_not))
             continue
@@ -280,14 +293,18 @@ def _learned(task: Task, kept: Fitted) -> tuple[Array, Array]:
     return rows[some], weight * of_class[task.codes[rows[some]]]
 
 
-def _why_not(task: Task, name: str, n_rows: int, budget: float, until: float) -> str:
+def _why_not(
+    task: Task, name: str, n_rows: int, budget: float, until: float, deadline: Deadline
+) -> str:
     """Say why a family is not to be fitted to so many rows; nothing where it is."""
     unable = FAMILIES[name].unable(task.stakes)
     if unable:
         return unable
     needed = _work(task, name, n_rows)
     if needed > budget:
-        return f"about {needed:.0f} s of work, {budget:.0f} s left"
+        return f"about {needed:.2g} s of work, {budget:.2g} s left"
+    if not deadline.allows(needed, _COMPARED_BY):
+        return STOPPED
     if process_time() > until:
         return "the clock stopped it: all before took far too long"
     return ""

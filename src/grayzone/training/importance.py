@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from grayzone.decision.limits import Target, cut_at
+from grayzone.numerics.pace import Deadline
 from grayzone.reporting.parts import Importance
 from grayzone.training.account import mean_and_error
 from grayzone.training.asking import Mixture, class_scores, probabilities
@@ -28,6 +29,7 @@ Table = Any  # a pandas DataFrame
 
 REPEATS = 5
 WORK = 200_000  # rows that a model is asked of, in all
+JUDGED_BY = 0.85  # share of the time of the day by which columns are judged
 LEAST_ROWS = 300  # that a column is judged on, where there are as many
 MOST_GROUPS = 40  # of columns that are judged; of more, those that move probabilities most
 ALIKE = 0.98  # correlation of ranks, or share of rows, from which on two columns say the same
@@ -47,6 +49,7 @@ def importance_of(
     known: Array | None = None,
     seed: int = 0,
     work: int = WORK,
+    deadline: Deadline | None = None,
 ) -> list[Importance]:
     """Return how much more decisions cost where each column of a table is shuffled.
 
@@ -79,6 +82,8 @@ def importance_of(
         Rows to ask the model of, in all. Of many rows and columns, some rows of each class are
         drawn (all of rare ones, weighted back); of more than 40 columns, those are judged that move
         probabilities most, and of more than 300 only those that differ most between classes.
+    deadline : Deadline, optional
+        After most of its time (`JUDGED_BY`) no further column is judged.
 
     Returns
     -------
@@ -103,8 +108,10 @@ def importance_of(
     )
     mixture = Mixture(table.iloc[rows])
     as_it_is = judged.losses(mixture.rows(_places(mixture, 1)), 1)[0]
-    found = []
+    found: list[Importance] = []
     for group in groups:
+        if found and deadline is not None and deadline.over(JUDGED_BY):
+            break
         places = _places(mixture, REPEATS)
         places[:, group] = _donors(weight, REPEATS, rng)[:, None]
         lost = (judged.losses(mixture.rows(places), REPEATS) - as_it_is).mean(axis=0)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from grayzone.estimators.facts import facts_of
+from grayzone.numerics.pace import RUNAWAY, STOPPED, Deadline
 from grayzone.numerics.pitfalls import Pitfall
 from grayzone.reporting.page import render
 from grayzone.reporting.parts import Compared, Finding
@@ -61,6 +62,8 @@ _PACKED = 10  # how much larger a packed table may well be
 # Shares of the time limit, counted in work: the ensemble, the families beside it; one model that
 # was asked for, or preferred; a copy of it that is explained. The rest is for the report.
 _FIRST, _BESIDE, _ALONE, _PREFERRED, _EXPLAINED = 0.5, 0.2, 0.7, 0.15, 0.1
+_FITTED_BY = 0.55  # share of the time of the day by which the model that is kept is to be fitted
+EXPLANATIONS = "explanations"  # what is told of after the models
 
 Record = dict[str, Any]
 Show = Callable[[list[list[str]]], None]  # name, kind, gaps and some values of each column
@@ -97,11 +100,14 @@ def train(request: Request, tell: Tell, show: Show = lambda lines: None) -> Trai
         If the input cannot be used; nothing is written then.
     """
     request.check()
+    deadline = Deadline(request.stop_after)
     if request.out is None:
-        return _made(request, tell, show)
+        return _made(request, deadline, tell, show)
+    if request.stop_after is not None:
+        import skops.io  # noqa: F401 (a second or more, which is to be counted)
     room = _room(request.table)
     with whole_folder(request.out, FILES, request.overwrite, room) as part:
-        trained = _made(request, tell, show)
+        trained = _made(request, deadline, tell, show)
         trained.model.save(part / FILES[0])
         DecisionModel.load(part / FILES[0])  # what cannot be read is not worth keeping
         metrics = json.dumps(trained.metrics, indent=2) + "\n"
@@ -118,7 +124,7 @@ def _room(table: Any) -> int:
     return _LEAST_ROOM + size * (_PACKED if packing(table) else 1)
 
 
-def _made(request: Request, tell: Tell, show: Show) -> Trained:
+def _made(request: Request, deadline: Deadline, tell: Tell, show: Show) -> Trained:
     """Read, fit and compare; what came of it, and its page."""
     rows = open_rows(
         request.table,
@@ -133,11 +139,14 @@ def _made(request: Request, tell: Tell, show: Show) -> Trained:
     segments = _segments(request, rows)
     parts = None if request.limit_by is None else parts_to_limit(request, task, segments)
     findings = _findings(request, rows, task)
-    kept = _kept(request, task, notes, tell)
+    kept = _kept(request, task, notes, deadline, tell)
     if parts is not None:
         kept = replace(kept, fitted=limited_in_each(task, kept.fitted, parts))
-    budget = request.time_limit * _EXPLAINED
-    explanations = explain(task, kept.fitted, budget, segments)
+    tell(EXPLANATIONS, 0, 1)
+    budget = request.seconds * _EXPLAINED
+    explanations = explain(task, kept.fitted, budget, deadline, segments)
+    tell(EXPLANATIONS, 1, 1)
+    kept.notes.extend(_stopped(request, kept.found, explanations))
     if task.stakes.limit is not None:
         kept.notes.extend(broken(explanations.segments, task.stakes.limit))
     promise = promise_of(task, kept.fitted)
@@ -286,19 +295,20 @@ def _features(request: Request, rows: Rows, stakes: Stakes, notes: list[str]) ->
     return rows.X.drop(columns=after), Schema(columns, beside)
 
 
-def _kept(request: Request, task: Task, notes: list[str], tell: Tell) -> _Kept:
+def _kept(request: Request, task: Task, notes: list[str], deadline: Deadline, tell: Tell) -> _Kept:
     """Fit the model that is kept, and put others beside it."""
     name = ENSEMBLE if request.model == AUTO else request.model
     alone = name != ENSEMBLE
-    limit, start = request.time_limit, time.process_time()
+    limit, until = request.seconds, time.process_time() + RUNAWAY * request.seconds
     tell(name, 0, 1)
-    fitted = fit(task, name, limit * (_ALONE if alone else _FIRST))
+    budget = limit * (_ALONE if alone else _FIRST)
+    fitted = fit(task, name, budget, deadline.left(_FITTED_BY))
     tell(name, 1, 1)
-    found = compare(task, fitted, budget=limit * _BESIDE, until=start + limit, tell=tell)
+    found = compare(task, fitted, budget=limit * _BESIDE, until=until, deadline=deadline, tell=tell)
     notes = [*notes, *_told(task, found)]
     compared = compared_of(task, found, fitted, promise_of(task, fitted))
     simple = None if alone else as_good(compared)
-    if simple is not None and request.prefer == SIMPLE:
+    if simple is not None and request.prefer == SIMPLE and not deadline.over():
         tell(f"{simple.name}, kept", 0, 1)
         fitted = fit(task, simple.name, limit * _PREFERRED)
         tell(f"{simple.name}, kept", 1, 1)
@@ -308,6 +318,19 @@ def _kept(request: Request, task: Task, notes: list[str], tell: Tell) -> _Kept:
         )
         simple = None
     return _Kept(task, fitted, found, notes, simple)
+
+
+def _stopped(request: Request, found: Comparison, explained: Explanations) -> list[str]:
+    """Say what the clock of the day left no time for."""
+    left = [outcome.name for outcome in found.outcomes if outcome.left_out == STOPPED]
+    left += explained.left_out
+    if not left:
+        return []
+    return [
+        f"{request.option('stop_after', f'{request.stop_after:g}')} left no time for "
+        f"{', '.join(left)}; with more time, or on a machine with less to do, the same seed may "
+        "give another model."
+    ]
 
 
 def _simpler(request: Request, c: Compared) -> str:

@@ -46,6 +46,7 @@ class Request:
     prefer: str = BEST
     drop: tuple[str, ...] = ()
     time_limit: float = TIME_LIMIT
+    stop_after: float | None = None
     seed: int = 0
     overwrite: bool = False
     keep: tuple[str, ...] = ()
@@ -74,6 +75,11 @@ class Request:
 
     option = staticmethod(option)
 
+    @property
+    def seconds(self) -> float:
+        """Seconds of work: no more than there are seconds of the day."""
+        return min(self.time_limit, inf if self.stop_after is None else self.stop_after)
+
     def check(self) -> None:
         """Refuse what contradicts itself.
 
@@ -99,6 +105,8 @@ class Request:
             check_sizes([self.reject_cost], option("reject_cost"))
         if not 0 < self.time_limit < inf:
             raise UserError(f"{option('time_limit')} must be positive; got {self.time_limit:g}.")
+        if self.stop_after is not None and not 0 < self.stop_after < inf:
+            raise UserError(f"{option('stop_after')} must be positive; got {self.stop_after:g}.")
 
     def check_known_after(self, columns: tuple[str | None, ...] | None) -> None:
         """Refuse columns that have no costs, and to learn from what is known too late.

@@ -37,6 +37,7 @@ def train(
     limit_by: str | None = None,
     cost_known_after: Sequence[str] = (),
     time_limit: float = TIME_LIMIT,
+    stop_after: float | None = None,
     seed: int = 0,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -97,8 +98,11 @@ def train(
         Columns of `costs` that are known only after the decision: models do not learn from them,
         decide by their means over the rows of each class, and are judged by what rows cost.
     time_limit : float, default=120.0
-        Seconds for fitting and comparing. They are counted in work, so that the same seed gives the
-        same model on a busy machine.
+        Seconds of one processor for fitting, comparing and explaining. They are counted in work, so
+        that the same seed gives the same model on a busy machine.
+    stop_after : float, default=None
+        Seconds of the day after which the best so far is kept, and a note says what there was no
+        time for. The first model is always finished.
     seed : int, default=0
         Of everything random.
     out : path, default=None
@@ -162,6 +166,7 @@ def train(
         limit_by=limit_by,
         cost_known_after=tuple(cost_known_after),
         time_limit=time_limit,
+        stop_after=stop_after,
         seed=seed,
         overwrite=overwrite,
     )

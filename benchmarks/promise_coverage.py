@@ -84,6 +84,7 @@ def one(train: Table, new: Table, costs: str, model: str) -> Record:
     trained = grayzone.train(
         train, "label", costs=COSTS[costs], positive="yes", model=model, drop=unused
     )
+    assert trained.metrics is not None  # a model from a file has none
     promise = trained.metrics["promise"]
     return {
         **{name: promise[name] for name in ("cost", "low", "high")},

@@ -11,7 +11,7 @@ from scipy.linalg import cholesky, solve_triangular
 from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.kernels import Kernel, resolve_kernel
 from grayzone.solvers.greedy import Criterion, Growth, Rules
-from grayzone.solvers.greedy.basis import NewtonBasis, Pool
+from grayzone.solvers.greedy.basis import NewtonBasis, Pool, pool_of
 from grayzone.solvers.greedy.columns import KernelColumns
 from grayzone.solvers.greedy.refit import Point, Reading, refit
 from grayzone.solvers.greedy.scores import one_step, score, score_by_power
@@ -231,6 +231,15 @@ def test_columns_of_a_precomputed_kernel():
         np.testing.assert_allclose(sums, expected, rtol=1e-12)
     np.testing.assert_array_equal(columns.values(rows), part[:, points])
     np.testing.assert_array_equal(given, K)
+
+
+def test_the_diagonal_of_a_precomputed_kernel_is_that_of_the_rows_that_count():
+    X, y = data(30)
+    K, weight = gaussian_kernel(X, X, GAMMA) * np.arange(1.0, 31.0)[:, None], np.ones(30)
+    weight[[3, 4, 20]] = 0.0
+    labelled = label(HeldSource(K, y, weight))
+    pool = pool_of(labelled, Kernel("precomputed"), None)
+    np.testing.assert_array_equal(pool.diagonal, np.diagonal(K)[weight > 0])
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e6])

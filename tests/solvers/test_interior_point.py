@@ -192,6 +192,16 @@ def test_started_far_away(name, far):
     assert objective(case, coef) <= optimum(case).objective * (1.0 + 1e-8)
 
 
+@pytest.mark.parametrize("far", [0.5, 5.0])
+@pytest.mark.parametrize("name", ["three classes", "no intercept", "weights"])
+def test_many_classes_started_far_away(name, far):
+    case = SOFTMAX[name]
+    shape = (len(case.cap), case.X.shape[1] + case.fit_intercept)
+    start = far * np.random.default_rng(4).normal(size=shape)
+    _, coef, _ = solved(case, np, coef=start, tol=1e-10)
+    assert objective(case, coef) <= optimum(case).objective * (1.0 + 1e-8)
+
+
 def test_any_quadratic_rest(xp):
     # far rows come in as a Hessian and a gradient: correlated, and not centred at zero
     case = BINARY["plain"]
@@ -218,6 +228,14 @@ def test_any_quadratic_rest(xp):
     np.testing.assert_allclose(a[above], expit(u[above]), atol=1e-5)
     np.testing.assert_allclose(a[~kink & ~above], 0.0, atol=1e-5)
     assert np.all(a[kink] <= expit(case.floor[kink]) + 1e-9)
+
+
+def test_progress_is_reported_and_falls():
+    left = []
+    _, _, inner = solved(BINARY["plain"], np, progress=left.append)
+    assert inner.converged
+    assert len(left) == inner.n_iter
+    assert left[-1] <= 1e-12 < left[0]
 
 
 @pytest.mark.parametrize("threads", [1, 2])

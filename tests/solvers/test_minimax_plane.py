@@ -1,12 +1,13 @@
 """The minimax direction of two features, against brute force in sixty digits."""
 
 from decimal import Decimal, localcontext
+from math import inf
 
 import numpy as np
 import pytest
 
 from grayzone.solvers.minimax.direction import Frontier
-from grayzone.solvers.minimax.plane import best_of_plane
+from grayzone.solvers.minimax.plane import NOWHERE, best_of_line, best_of_plane
 
 EPS = 2.3e-16
 GOLDEN = (Decimal(5).sqrt() - 1) / 2
@@ -273,6 +274,14 @@ def test_it_is_the_exact_machine_in_two_dimensions():
         exactly = Frontier(np.array(difference), *roots).at(1.0)
         assert found.m == pytest.approx(sum(exactly.deviations), rel=1e-12)
         np.testing.assert_allclose(found[:2], exactly.coef, rtol=1e-6, atol=1e-6)
+
+
+def test_no_difference_leads_nowhere():
+    identity = (1.0, 0.0, 1.0)
+    assert best_of_plane((0.0, 0.0), identity, identity) is NOWHERE
+    assert best_of_plane((0.0, -0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)) is NOWHERE
+    assert best_of_line(0.0, 1.0, 1.0) is NOWHERE
+    assert NOWHERE.m == inf
 
 
 def test_a_common_direction_without_variance_separates():

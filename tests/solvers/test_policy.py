@@ -10,6 +10,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 
 import grayzone.solvers.policy.bounds as module
+from grayzone.numerics.pieces import PIECE
 from grayzone.solvers.policy.bounds import descend_directly, fit_bound, majorise
 from grayzone.solvers.policy.policy import BinaryPolicy, SoftmaxPolicy, policy_of
 from grayzone.solvers.policy.problem import PolicyProblem, PolicySpec
@@ -220,6 +221,19 @@ def test_the_expected_cost_is_its_definition(policy, intercept):
     assert reading.cost == pytest.approx(cost_of(problem, coef), rel=1e-13)
 
 
+def test_sums_over_many_rows_lose_none():
+    # more rows than stay in one piece, or with one thread
+    problem = make_problem(BinaryPolicy(), n=2 * PIECE + 77, d=2)
+    coef = np.array([[0.7, -0.2, 0.1]])
+    point = problem.point(coef)
+    bound = problem.bound_at(point)
+    reading = problem.read(bound, point)
+    assert reading.cost == pytest.approx(cost_of(problem, coef), rel=1e-12)
+    q = targets(problem, bound)
+    expected = problem.spec.policy.losses(point.scores, q).sum() + problem.norm(coef)
+    assert reading.loss == pytest.approx(expected, rel=1e-12)
+
+
 @EVERY_POLICY
 def test_targets_are_rewards_times_probabilities(policy):
     problem = make_problem(policy)
@@ -356,6 +370,21 @@ def test_direct_descent_ends_at_a_stationary_point_below_many_bounds(policy, pen
     slope = gradient_of(lambda coef: cost_of(problem, coef), coef)
     at_first = gradient_of(lambda coef: cost_of(problem, coef), problem.start())
     assert np.abs(slope).max() <= 1e-5 * np.abs(at_first).max()
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 5])
+def test_direct_descent_ends_where_it_is_told_to(n_steps):
+    problem = make_problem(SoftmaxPolicy(3), penalty=0.03)
+    first, heard = first_fit(problem), []
+
+    def enough(coef, cost):
+        heard.append((coef, cost))
+        return len(heard) == n_steps
+
+    coef, _ = descend_directly(first, enough)
+    assert len(heard) == n_steps
+    np.testing.assert_array_equal(heard[-1][0], coef)
+    assert heard[-1][1] == pytest.approx(cost_of(problem, coef), rel=1e-12)
 
 
 # ------------------------------------------------------------------------- two actions, two ways

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from grayzone import TruncatedLogisticRegression, TruncatedLogisticRegressionCV
+from grayzone.numerics.centred_design import CentredDesign
 from grayzone.numerics.designs import as_design
 from grayzone.numerics.losses import Logistic, SmoothedLogistic, TruncatedLogistic
 from grayzone.numerics.margins import SignedMargin
@@ -118,3 +119,22 @@ def test_folds_share_the_centres_of_the_model_that_is_kept():
             alone = TruncatedLogisticRegression(C=C, zone=None, tol=1e-10, **settings)
             p = alone.fit(X[train], y[train]).predict_proba(X[test])[np.arange(test.size), y[test]]
             assert_allclose(loss, np.log(p).mean(), rtol=1e-6)
+
+
+def test_features_of_the_first_centres_are_the_first_features():
+    X, y = rows(n=100, seed=6)
+    model = TruncatedLogisticRegression(kernel="rbf", centres=30, zone=None, random_state=0)
+    features = model.fit(X, y)._centres_of(_labelled(X, y)).features
+    whole = features.features(X)
+    assert_allclose(features.first(12).features(X), whole[:, :12], atol=1e-12)
+    for budget in (1e9, 0.0):
+        part = CentredDesign(X, features, budget=budget).of_first(12)
+        coef = np.random.default_rng(0).standard_normal((1, 13))
+        assert_allclose(part.scores(coef), whole[:, :12] @ coef[:, :12].T + coef[0, 12], atol=1e-11)
+
+
+def _labelled(X, y):
+    from grayzone.sources.labelled import label
+    from grayzone.sources.source import HeldSource
+
+    return label(HeldSource(X, y))

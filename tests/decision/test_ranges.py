@@ -151,7 +151,7 @@ def test_reports_show_the_band():
     assert "0.75 to 0.8889" in model._repr_html_()
     for page in (report(model, X, y), report(model, X, y, costs=COSTS)):
         assert page.summary["binary"]["band"] == pytest.approx((0.75, 8 / 9))
-        assert "thresholds of the range of costs, 0.75 to 0.889" in page.html
+        assert "thresholds of the range of costs, 0.75 to 0.8889" in page.html
     known = report(model, X, y, costs={"bad": 2, "good": 1})
     assert known.summary["binary"]["band"] is None
 

@@ -258,7 +258,8 @@ for k in range(n):
     found = grayzone.load_model("out").stakes.costs[1, 0]
     assert json.loads(Path("out/metrics.json").read_text())["costs"][1][0] == found, k
     assert f'"costs": [[0.0, 1.0], [{found}, 0.0]]' in Path("out/report.html").read_text(), k
-    assert sorted(os.listdir("out")) == ["metrics.json", "model.skops", "report.html"]
+    listed = sorted(os.listdir("out"))
+    assert listed == ["metrics.json", "model.skops", "report.html"], (k, listed)
     assert found in (cost, cost + 1)
     whole["old" if found == cost else "new"] += 1
     cost = int(found)
@@ -397,6 +398,17 @@ def test_a_file_needs_a_folder_that_is_there():
     with pytest.raises(UserError, match="gone does not exist; expected a folder"):
         output.whole_file(Path("gone/d.csv"), lambda part: part.write_text("x"))
     assert not Path("gone").exists()
+
+
+def test_a_file_that_was_cut_off_in_a_part_of_a_folder_does_not_move_to_the_folder():
+    written("old")
+    part = Path(".out.0123abcd.part")
+    part.mkdir()
+    (part / ".one.89abcdef.part").write_text("half")
+    (part / "notes.txt").write_text("mine")
+    written("new")
+    assert sorted(os.listdir("out")) == sorted([*NAMES, "notes.txt"])
+    assert hidden() == []
 
 
 def test_files_of_killed_runs_are_removed_by_the_next():

@@ -173,7 +173,7 @@ def test_nothing_is_begun_that_would_not_end_in_time(monkeypatch):
 
 
 def test_a_training_that_is_stopped_keeps_the_best_so_far_and_says_what_is_missing(tmp_path):
-    with pytest.raises(UserError, match="stop_after= must be positive; got 0"):
+    with pytest.raises(UserError, match="stop_after=… must be positive; got 0"):
         grayzone.train(table(), "y", stop_after=0)
     model = grayzone.train(table(), "y", stop_after=1e-3, out=tmp_path / "kept")
     ensemble = model.estimator[-1]

@@ -26,21 +26,21 @@ def command_line() -> Iterator[None]:
         _SHELL.reset(token)
 
 
-def option(name: str, value: str = "") -> str:
+def option(name: str, value: str | float | None = None) -> str:
     """Return how to ask for something: from Python or, within a command, on its line.
 
     Examples
     --------
     >>> from grayzone.tables.errors import command_line, option
-    >>> option("time_limit")
-    'time_limit=…'
+    >>> option("time_limit"), option("model", "boosting")
+    ('time_limit=…', "model='boosting'")
     >>> with command_line():
-    ...     option("time_limit", "60")
+    ...     option("time_limit", 60)
     '--time-limit 60'
     """
     if not _SHELL.get():
-        return f"{name}={value!r}" if value else f"{name}=…"
-    return f"--{_SHORT.get(name, name).replace('_', '-')}{' ' * bool(value)}{value}"
+        return f"{name}=…" if value is None else f"{name}={value!r}"
+    return f"--{_SHORT.get(name, name).replace('_', '-')}" + ("" if value is None else f" {value}")
 
 
 def shortened(names: list[str], most: int = 5) -> str:

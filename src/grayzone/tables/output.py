@@ -30,6 +30,7 @@ except ImportError:  # there are no such locks on Windows
 _DAY = 86_400.0  # seconds after which a leftover that cannot be locked is nobody's
 _PROBE = 1_024  # bytes that are written to see whether that works
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+_PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")  # names of what is not written whole yet
 _CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 
@@ -231,7 +232,8 @@ def _discard(old: Path, target: Path, names: tuple[str, ...]) -> None:
     """Remove a folder that has been replaced; what is in it alone moves to the new one."""
     try:
         for entry in old.iterdir():
-            if entry.name in names or os.path.lexists(target / entry.name):
+            unfinished = _PART.fullmatch(entry.name)
+            if entry.name in names or unfinished or os.path.lexists(target / entry.name):
                 entry.unlink()
             else:
                 os.replace(entry, target / entry.name)

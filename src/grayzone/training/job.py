@@ -327,7 +327,7 @@ def _stopped(request: Request, found: Comparison, explained: Explanations) -> li
     if not left:
         return []
     return [
-        f"{request.option('stop_after', f'{request.stop_after:g}')} left no time for "
+        f"{request.option('stop_after', request.stop_after)} left no time for "
         f"{', '.join(left)}; with more time, or on a machine with less to do, the same seed may "
         "give another model."
     ]

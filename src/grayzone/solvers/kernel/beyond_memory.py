@@ -33,7 +33,7 @@ _INNER = 0.03  # accuracy of the systems at first; later the root of the gap
 _TRIED = 2048  # rows whose values with all others are computed to see how long that takes
 _PRODUCTS = 100, 400  # that a fit takes, about
 _SEED = 0  # draws the columns
-_DEPTH = 9  # calls between the fit that somebody asked for and this
+_DEPTH = 10  # calls between the fit that somebody asked for and this
 
 
 def is_beyond_memory(problem: Problem) -> bool:

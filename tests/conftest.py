@@ -21,7 +21,7 @@ import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
-from pace import EVERY_CASE, HEAVY, NOT_QUICK, SLOW
+from pace import EVERY_CASE, NOT_QUICK, SLOW
 
 ROOT = Path(__file__).resolve().parents[1]
 HAVE_ONNX = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
@@ -133,7 +133,7 @@ def pytest_collection_modifyitems(items):
         seen.add((file, name))
         whole = re.search(EVERY_CASE.get(f"{file}::{name}", NEVER), item.name)
         real = "data_dir" in getattr(item, "fixturenames", ())  # data sets, some of them large
-        heavy = real or file in NOT_QUICK or name in HEAVY.get(file, "").split()
+        heavy = real or file in NOT_QUICK
         if file.startswith("src/grayzone/onnx/") and not HAVE_ONNX:
             item.add_marker(pytest.mark.skip("without onnx and onnxruntime"))
         apart = any(item.get_closest_marker(kind) for kind in kinds)

@@ -1,5 +1,4 @@
-"""How long tests take: the tables behind the markers of `tests/conftest.py`.
-
+"""How long tests take: the tables behind the markers of `tests/conftest.py`."""
 
 # Files that are not in `-m quick`: first cases of all others take a minute on two cores.
 NOT_QUICK = frozenset(

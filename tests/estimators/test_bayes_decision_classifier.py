@@ -1,16 +1,13 @@
 """The meta-estimator: costs obeyed, and life inside scikit-learn."""
 
-from collections import UserDict
-
 import array_api_strict
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_iris, make_classification
 from sklearn.dummy import DummyClassifier
-from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -22,26 +19,6 @@ from grayzone import BayesDecisionClassifier
 from grayzone.decision import bayes_decision
 from grayzone.metrics import expected_cost, make_cost_scorer
 from grayzone.numerics.checks import as_numpy
-
-
-def test_array_api_dispatch():
-    X = np.random.default_rng(0).normal(size=(60, 3))
-    y = (X[:, 0] > 0).astype(int)
-    device = array_api_strict.Device("device1")
-    X_there, y_there = (array_api_strict.asarray(a, device=device) for a in (X, y))
-    options = {"costs": "balanced", "reject_cost": 0.2}
-    here = BayesDecisionClassifier(LogisticRegression(), **options).fit(X, y)
-    assert set(here.predict(X)) == {0, 1, -1}
-    with sklearn.config_context(array_api_dispatch=True):
-        there = BayesDecisionClassifier(LogisticRegression(), **options).fit(X_there, y_there)
-        got = there.predict(X_there)
-        assert got.device == device
-        expected = array_api_strict.asarray(here.predict(X), device=device)
-        assert bool(array_api_strict.all(got == expected))
-        # A frozen classifier was fitted elsewhere: what `fit` is given here need not live there.
-        frozen = FrozenEstimator(there.estimator_)
-        frozen = BayesDecisionClassifier(frozen, reject_cost=0.2).fit(X, y)
-        assert frozen.predict(X_there).device == device
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -179,18 +156,6 @@ def test_no_threshold_where_an_error_is_cheaper(unbalanced):
     np.testing.assert_array_equal(clf.predict(X), clf.predict_proba(X)[:, 1] <= 0.5)
 
 
-def test_refitting_forgets_the_previous_fit(unbalanced, iris):
-    X, y = unbalanced
-    frame = pd.DataFrame(X, columns=list("abcde"))
-    clf = BayesDecisionClassifier(LogisticRegression(max_iter=500)).fit(frame, y)
-    assert clf.feature_names_in_.tolist() == list("abcde")
-    assert clf.threshold_ == 0.5
-    clf.fit(*iris)
-    assert clf.n_features_in_ == 4
-    assert not hasattr(clf, "feature_names_in_")
-    assert clf.threshold_ is None
-
-
 # Labels -----------------------------------------------------------------------------------
 
 
@@ -299,24 +264,6 @@ def test_late_failures_change_nothing_either(unbalanced):
     assert vars(clf) == {**before, "costs": {"unknown": 1}}
 
 
-class InterruptedCosts(UserDict):
-    """Costs that nobody lives to read."""
-
-    def __getitem__(self, label):
-        raise KeyboardInterrupt
-
-
-def test_an_interrupt_half_way_changes_nothing(unbalanced):
-    X, y = unbalanced
-    clf = BayesDecisionClassifier(LogisticRegression(), costs={0: 1, 1: 4}).fit(X, y)
-    clf.set_params(costs={0: 1, 1: 9}, reject_cost=InterruptedCosts({0: 0.1, 1: 0.1}))
-    before = dict(vars(clf))
-    with pytest.raises(KeyboardInterrupt):
-        clf.fit(X, y)
-    assert vars(clf) == before
-    assert clf.cost_matrix_.tolist() == [[0, 1], [4, 0]]
-
-
 def test_methods_follow_the_wrapped_classifier(unbalanced):
     X, y = unbalanced
     assert not hasattr(BayesDecisionClassifier(GaussianNB()), "decision_function")
@@ -363,33 +310,6 @@ def test_sample_weight_reaches_the_classifier(unbalanced):
 def routing():
     with sklearn.config_context(enable_metadata_routing=True):
         yield
-
-
-@pytest.mark.usefixtures("routing")
-def test_metadata_routing(unbalanced):
-    X, y = unbalanced
-    weights = np.random.default_rng(0).random(len(y))
-    inner = LogisticRegression().set_fit_request(sample_weight=True)
-    clf = BayesDecisionClassifier(inner, costs="balanced").fit(X, y, sample_weight=weights)
-    direct = LogisticRegression().fit(X, y, sample_weight=weights)
-    np.testing.assert_array_equal(clf.estimator_.coef_, direct.coef_)
-    assert clf.threshold_ == pytest.approx(np.average(y, weights=weights))
-
-
-@pytest.mark.usefixtures("routing")
-def test_metadata_not_requested(unbalanced):
-    X, y = unbalanced
-    weights = np.random.default_rng(0).random(len(y))
-    with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
-        BayesDecisionClassifier(LogisticRegression()).fit(X, y, sample_weight=weights)
-    refused = LogisticRegression().set_fit_request(sample_weight=False)
-    clf = BayesDecisionClassifier(refused, costs="balanced").fit(X, y, sample_weight=weights)
-    np.testing.assert_array_equal(clf.estimator_.coef_, LogisticRegression().fit(X, y).coef_)
-    assert clf.threshold_ == pytest.approx(np.average(y, weights=weights))
-    # A classifier that knows no weights does not stand in the way of a weighted prior.
-    clf = BayesDecisionClassifier(KNeighborsClassifier(), costs="balanced")
-    clf.fit(X, y, sample_weight=weights)
-    assert clf.threshold_ == pytest.approx(np.average(y, weights=weights))
 
 
 @pytest.mark.usefixtures("routing")

@@ -12,7 +12,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import make_moons
 
-from grayzone import TruncatedLogisticRegression, TruncatedLogisticRegressionCV
+from grayzone import TruncatedLogisticRegression
 from grayzone.numerics.centred_design import CentredDesign
 from grayzone.numerics.designs import DenseDesign
 from grayzone.numerics.kernels import Kernel
@@ -320,34 +320,6 @@ def test_coarse_hessians_lead_to_the_same_optimum(zone, kept, monkeypatch):
 # ----------------------------------------------------------------------------------------------
 # The estimator
 # ----------------------------------------------------------------------------------------------
-
-
-def test_features_are_made_once_a_fold(monkeypatch):
-    made = []
-    original = CentredDesign._filled
-    monkeypatch.setattr(CentredDesign, "_filled", lambda *given: made.append(1) or original(*given))
-    X, y = moons(150)
-    search = TruncatedLogisticRegressionCV(
-        Cs=[0.1, 1.0, 10.0], zones=(1.0, 2.0), cv=3, kernel="rbf", centres=20, random_state=0
-    )
-    search.fit(X, y)
-    # once for the path of plain fits and for the last fit, once a fold for the zones
-    assert len(made) == 1 + 3
-    assert search.centres_.shape == (20, 2)
-    assert search.restriction_cost_ >= search.dual_gap_
-    assert search.score(X, y) <= 0.0
-
-
-def test_costs_of_rows_and_rejection_come_along():
-    X, y = moons(150)
-    costs = np.random.default_rng(0).uniform(1.0, 5.0, size=150)
-    settings = {"kernel": "rbf", "gamma": 1.0, "reject_cost": 0.3, "tol": 1e-8}
-    given = {"example_costs": {0: costs, 1: np.ones(150)}}
-    exact = TruncatedLogisticRegression(**settings).fit(X, y, **given)
-    model = TruncatedLogisticRegression(centres=150, **settings).fit(X, y, **given)
-    np.testing.assert_allclose(model.objective_, exact.objective_, rtol=1e-6)
-    np.testing.assert_array_equal(model.predict(X, **given), exact.predict(X, **given))
-    np.testing.assert_array_equal(model.partition_, exact.partition_)
 
 
 def test_the_ramp_goes_with_centres():

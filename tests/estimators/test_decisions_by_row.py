@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import sklearn
 from scipy.optimize import minimize_scalar
-from sklearn.datasets import load_iris, make_classification
+from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -133,19 +133,6 @@ def test_rows_may_stay_undecided_and_have_another_prior(data, rows):
         clf.expected_costs(X, example_costs=rows),
         action_costs(proba, rows, reject_cost=[0.2, 0.4]),
     )
-
-
-def test_names_of_classes_and_many_of_them():
-    X, y = load_iris(return_X_y=True)
-    names = np.asarray(["a", "b", "c"])[y]
-    clf = BayesDecisionClassifier(LogisticRegression(max_iter=500)).fit(X, names)
-    E = np.random.default_rng(0).lognormal(size=(150, 3, 3)) * (1 - np.eye(3))
-    wanted = np.asarray(["a", "b", "c"])[
-        np.argmin(np.einsum("ni,nij->nj", clf.predict_proba(X), E), axis=1)
-    ]
-    np.testing.assert_array_equal(clf.predict(X, example_costs=E), wanted)
-    dear = {"a": np.ones(150), "b": 1.0, "c": np.full(150, 1e6)}
-    assert np.mean(clf.predict(X, example_costs=dear) == "c") > np.mean(names == "c")
 
 
 def test_costs_of_rows_move_to_where_the_probabilities_are(data, rows):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from recording import Recording
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -233,18 +232,6 @@ def test_what_is_saved_is_told_in_the_unit_of_costs():
         assert other[name] == pytest.approx(one[name] / 100)
 
 
-def test_no_scoring_is_what_it_was():
-    X, y = data()
-    found = TruncatedLogisticRegressionCV(Cs=CS, cv=FOLDS).fit(X, y)
-    assert found.scores_.shape == found.n_iters_path_.shape == (4, 3)
-    assert found.zone_scores_.shape == (4, 3, 3)
-    assert found.score(X, y) == np.mean(found.predict(X) == y) - 1.0
-    graded = clone(found).set_params(scoring="accuracy").fit(X, y)
-    assert graded.scores_.shape == (4, 4, 3)
-    for name in ("gate_", "oof_decision_function_", "zone_scores_"):
-        assert not hasattr(graded, name)
-
-
 # ------------------------------------------------------------------------------------------
 # Bounds
 # ------------------------------------------------------------------------------------------
@@ -390,17 +377,6 @@ def test_folds_may_repeat_rows_and_leave_some_out(kind):
     seldom = kind(Cs=CS, cv=some).fit(X, y)
     out = np.unique(np.concatenate([test for _, test in some.split(X)]))
     np.testing.assert_array_equal(np.flatnonzero(np.isfinite(seldom.oof_decision_function_)), out)
-
-
-@pytest.mark.parametrize(("enough", "plain", "tried"), [(99, 4, 4), (6, 4, 2), (2, 2, 1)])
-def test_callbacks_may_stop_on_the_way_to_the_gate(enough, plain, tried):
-    pytest.importorskip("sklearn.callback")
-    X, y = data()
-    recording = Recording("fold", stop_at=enough)
-    search = TightBoundLogisticRegressionCV(Cs=2, cv=4).set_callbacks(recording).fit(X, y)
-    shapes = [facts["scores"].shape for facts in recording.facts]
-    assert shapes == [(2,)] * plain + [(1,)] * tried
-    assert search.scores_.shape == (2, plain)
 
 
 def test_fits_that_do_not_converge_are_counted_in_one_warning():

@@ -14,6 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.metrics import log_loss
 from sklearn.metrics import pairwise as kernels
 from sklearn.preprocessing import scale
+from state import assert_as_before, frozen
 
 import grayzone.sources.split as module
 from grayzone import ImportVectorMachine, TruncatedLogisticRegression
@@ -277,80 +278,6 @@ def test_the_order_of_rows_does_not_decide_which_point_completes_the_span(parame
         np.testing.assert_array_equal(order[permuted.import_points_], plain.import_points_)
 
 
-def test_repeated_rows_change_nothing_at_half_the_weight(choosing):
-    n_classes, model = choosing
-    X, y = data(50, n_classes)
-    plain = clone(model).fit(X, y)
-    order = np.random.default_rng(1).permutation(100)
-    twice = clone(model).fit(
-        np.vstack([X, X])[order], np.tile(y, 2)[order], sample_weight=np.full(100, 0.5)
-    )
-    np.testing.assert_array_equal(order[twice.import_points_] % 50, plain.import_points_)
-    assert_same_function(plain, twice, X)
-
-
-def test_weights_are_repetitions(choosing):
-    n_classes, model = choosing
-    X, y = data(50, n_classes)
-    times = np.random.default_rng(1).integers(1, 4, size=50)
-    weighted = clone(model).fit(X, y, sample_weight=times)
-    rows = np.random.default_rng(2).permutation(np.repeat(np.arange(50), times))
-    repeated = clone(model).fit(X[rows], y[rows])
-    np.testing.assert_array_equal(rows[repeated.import_points_], weighted.import_points_)
-    assert_same_function(weighted, repeated, X)
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {},
-        {"selection": "exact"},
-        {"n_candidates": 15, "random_state": 3},
-        {"early_stopping": True, "random_state": 3},
-        {"allow_removal": True, "tol": 1e-5},
-        {"class_weight": "balanced"},
-        {"costs": "balanced"},
-        {"kernel": "linear"},
-    ],
-    ids=str,
-)
-def test_no_weight_is_no_row(parameters):
-    X, y = data(60)
-    weight = np.random.default_rng(1).integers(0, 3, size=60).astype(float)
-    there = np.flatnonzero(weight)
-    weighted = fit(X, y, weight, **parameters)
-    part = fit(X[there], y[there], weight[there], **parameters)
-    np.testing.assert_array_equal(weighted.import_points_, there[part.import_points_])
-    assert_same_function(weighted, part, X)
-    assert weighted.threshold_ == pytest.approx(part.threshold_, rel=1e-12)
-    np.testing.assert_array_equal(weighted.import_vectors_, X[weighted.import_points_])
-
-
-def test_a_precomputed_kernel_knows_rows_without_weight():
-    X, y = data(60)
-    K = gaussian_kernel(X, X, 0.5)
-    weight = np.random.default_rng(1).integers(0, 2, size=60).astype(float)
-    there = np.flatnonzero(weight)
-    weighted = fit(K, y, weight, kernel="precomputed")
-    part = fit(K[np.ix_(there, there)], y[there], kernel="precomputed")
-    np.testing.assert_array_equal(weighted.import_points_, there[part.import_points_])
-    np.testing.assert_allclose(
-        weighted.predict_proba(K), part.predict_proba(K[:, there]), atol=1e-9
-    )
-
-
-@pytest.mark.parametrize("factor", [1e-12, 1e12])
-def test_the_kernel_times_c_is_what_counts(factor, kind):
-    n_classes, parametrization = kind
-    X, y = data(50, n_classes)
-    K = gaussian_kernel(X, X, 0.6)
-    settings = {"kernel": "precomputed", "parametrization": parametrization}
-    one = fit(K, y, C=2.0, **settings)
-    other = fit(factor * K, y, C=2.0 / factor, **settings)
-    np.testing.assert_array_equal(other.import_points_, one.import_points_)
-    np.testing.assert_allclose(other.objective_path_, one.objective_path_, rtol=1e-9)
-
-
 # an objective of next to nothing, of which a gap of next to nothing is a large part
 @pytest.mark.filterwarnings("ignore:The last fit to the import points")
 @pytest.mark.parametrize("noise", [0.0, 1.0], ids=["separable", "noisy"])
@@ -414,19 +341,6 @@ def test_a_zone_goes_around_the_threshold_of_the_costs():
 
 
 # ------------------------------------------------------------------- candidates, blocks, removal
-
-
-def test_candidates_are_reproducible():
-    X, y = data(200)
-    model = ImportVectorMachine(n_candidates=10, max_import_points=8)
-    first, again, other = (
-        clone(model).set_params(random_state=seed).fit(X, y) for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(first.import_points_, again.import_points_)
-    np.testing.assert_array_equal(first.dual_coef_, again.dual_coef_)
-    assert first.import_points_.tolist() != other.import_points_.tolist()
-    instance = clone(model).set_params(random_state=np.random.RandomState(0)).fit(X, y)
-    np.testing.assert_array_equal(first.import_points_, instance.import_points_)
 
 
 @pytest.mark.parametrize("selection", ["one-step", "exact", "power"])
@@ -687,28 +601,6 @@ def test_no_kernel_matrix_of_all_rows():
     assert len(model.import_points_) == q
     # a tenth of the kernel matrix in single precision
     assert peak < 0.1 * 4 * n**2
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("selection", ["one-step", "power"])
-def test_single_precision_chooses_the_same_points(n_classes, selection, monkeypatch):
-    n, q = (1100, 12) if n_classes == 2 else (1010, 6)
-    X, y = data(n, n_classes, d=3)
-    model = ImportVectorMachine(C=5.0, selection=selection, max_import_points=q, tol=0.0)
-    dtypes, plain = [], basis.NewtonBasis.__init__
-
-    def recorded(self, kernel, pool, dtype, many):
-        dtypes.append(dtype)
-        plain(self, kernel, pool, dtype, many)
-
-    monkeypatch.setattr(basis.NewtonBasis, "__init__", recorded)
-    single = clone(model).fit(X, y)
-    monkeypatch.setattr(growth, "DOUBLE", n * n)
-    double = clone(model).fit(X, y)
-    assert dtypes == [np.float32, np.float64]
-    np.testing.assert_array_equal(single.import_points_, double.import_points_)
-    # only the choice is in single precision
-    np.testing.assert_allclose(single.objective_path_, double.objective_path_, rtol=1e-8)
 
 
 @pytest.mark.parametrize("n_candidates", [None, 900])
@@ -1121,24 +1013,6 @@ BAD = {
 }
 
 
-def frozen(estimator):
-    """All an estimator is, arrays copied."""
-    return {
-        name: value.copy() if isinstance(value, np.ndarray) else value
-        for name, value in vars(estimator).items()
-    }
-
-
-def assert_as_before(estimator, before):
-    assert vars(estimator).keys() == before.keys()
-    for name, value in before.items():
-        now = vars(estimator)[name]
-        if isinstance(value, np.ndarray):
-            np.testing.assert_array_equal(now, value)
-        else:
-            assert now is value or now == value
-
-
 @pytest.mark.parametrize("name", BAD)
 def test_bad_parameters_are_told_and_leave_no_trace(name):
     parameters, message = BAD[name]
@@ -1208,16 +1082,3 @@ def test_a_callback_may_stop_the_growth():
     np.testing.assert_array_equal(
         found.dual_coef_, fit(X, y, tol=0.0, max_import_points=4).dual_coef_
     )
-
-
-@pytest.mark.parametrize("parametrization", ["symmetric", "reference"])
-def test_scikit_learns_monitor_records_the_score_after_each_round(parametrization):
-    callback = pytest.importorskip("sklearn.callback")
-    X, y = data(n_classes=3)
-    monitor = callback.ScoringMonitor(scoring="accuracy")
-    model = ImportVectorMachine(max_import_points=4, tol=0.0, parametrization=parametrization)
-    found = clone(model).set_callbacks(monitor).fit(X, y)
-    scores = [row["accuracy"] for row in monitor.get_logs().data if row["task_name"] == "round"]
-    alone = [clone(model).set_params(max_import_points=k).fit(X, y) for k in (1, 2, 3, 4)]
-    assert scores == [one.score(X, y) for one in alone]
-    np.testing.assert_array_equal(found.import_points_, alone[-1].import_points_)

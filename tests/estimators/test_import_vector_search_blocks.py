@@ -4,9 +4,6 @@ That they find the models of NumPy arrays is in tests/laws/test_carriers.py. Her
 those of scikit-learn, their scores those of its scorers, and what they do not take is said.
 """
 
-from functools import partial
-
-import array_api_strict
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -18,7 +15,6 @@ from test_import_vector_blocks import Listed, some_weights, three_classes, two_c
 from grayzone import ImportVectorMachineCV
 from grayzone.estimators._search import folds_of
 from grayzone.metrics import expected_cost
-from grayzone.numerics.checks import as_numpy
 from grayzone.sources import from_batches
 from grayzone.sources.labelled import label
 
@@ -71,21 +67,6 @@ def test_rows_are_drawn_once_and_by_their_numbers():
     np.testing.assert_allclose(searches[0].scores_, searches[1].scores_, rtol=1e-9)
     other = search_of(validation_fraction=0.3, random_state=1).fit(Listed(X, y, None, 2))
     assert np.any(other.scores_ != searches[0].scores_)
-
-
-@pytest.mark.parametrize("where", ["blocks", "device"])
-def test_several_jobs_are_for_arrays_in_memory(where):
-    X, y = two_classes()
-    lonely, several = (search_of(cv=2, n_jobs=n_jobs, Cs=[1.0]) for n_jobs in (None, 2))
-    if where == "blocks":
-        # what a process cannot be given
-        given = (from_batches(lambda: iter([(X, y)])),)
-    else:
-        put = partial(array_api_strict.asarray, device=array_api_strict.Device("device1"))
-        given = put(X), put(y)
-    with config_context(array_api_dispatch=True):
-        scores = [as_numpy(search.fit(*given).scores_) for search in (lonely, several)]
-    np.testing.assert_array_equal(*scores)
 
 
 # ----------------------------------------------------------------------------------------- scores

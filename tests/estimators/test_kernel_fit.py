@@ -175,59 +175,7 @@ def test_cache_size_changes_nothing(n, kernel):
     assert tiny.objective_ == pytest.approx(large.objective_, rel=1e-6)
 
 
-@SIZES
-def test_single_precision_kernel_matrix(n):
-    X, y = moons(n)
-    K = rbf_kernel(X)
-    single = TruncatedLogisticRegression(kernel="precomputed", tol=1e-3).fit(
-        K.astype(np.float32), y
-    )
-    double = TruncatedLogisticRegression(kernel="precomputed", tol=1e-3).fit(K, y)
-    assert single.dual_gap_ <= 1e-3
-    assert single.objective_ == pytest.approx(double.objective_, rel=1e-3)
-
-
 # ------------------------------------------------------------------------------------------- ramp
-
-
-@SIZES
-@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "precomputed"])
-def test_ramp(n, kernel):
-    X, y = moons(n, noise=0.2, flipped=0.15)
-    given = rbf_kernel(X, gamma=0.4) if kernel == "precomputed" else X
-    truncated, ramped = (
-        TruncatedLogisticRegression(kernel=kernel, gamma=0.4, loss=loss, tails="as-fitted").fit(
-            given, y
-        )
-        for loss in ("truncated", "ramp")
-    )
-
-    def ramp_value(estimator):
-        sign = np.where(y == 1, 1.0, -1.0)
-        u = -sign * estimator.decision_function(given)
-        alpha = estimator.dual_coef_[0]
-        f = (estimator.decision_function(given) - estimator.intercept_[0])[estimator.support_]
-        return np.logaddexp(0.0, np.clip(u, -1.0, 1.0)).sum() + 0.5 * alpha @ f
-
-    assert ramped.objective_ == pytest.approx(ramp_value(ramped), rel=1e-9)
-    # never above the start, the convex fit
-    assert ramped.objective_ <= ramp_value(truncated)
-    assert ramped.objective_ < truncated.objective_
-    assert ramped.support_.size < truncated.support_.size
-    assert ramped.dual_gap_ <= 1e-6
-    np.testing.assert_array_equal(np.flatnonzero(ramped.partition_), ramped.support_)
-
-
-def test_ramp_of_three_classes():
-    X, y = blobs(150, 3)
-    wrong = np.random.default_rng(3).random(150) < 0.15
-    y = np.where(wrong, (y + 1) % 3, y)
-    truncated, ramped = (
-        TruncatedLogisticRegression(kernel="rbf", loss=loss).fit(X, y)
-        for loss in ("truncated", "ramp")
-    )
-    assert ramped.objective_ < truncated.objective_
-    assert ramped.support_.size < truncated.support_.size
 
 
 # ------------------------------------------------------------------------------ what is no kernel
@@ -376,17 +324,6 @@ def test_predictions_do_not_form_the_kernel_matrix():
     assert peak < 8 * len(new) * estimator.support_.size / 10
 
 
-def test_predictions_by_blocks_are_those_by_row():
-    X, y = moons(300)
-    estimator = TruncatedLogisticRegression(kernel="laplacian").fit(X, y)
-    new = np.random.default_rng(6).normal(size=(1000, 2))
-    np.testing.assert_allclose(
-        estimator.decision_function(new),
-        np.concatenate([estimator.decision_function(row[None, :]) for row in new]),
-        atol=1e-12,
-    )
-
-
 # -------------------------------------------------------------------------------------- warm start
 
 
@@ -427,19 +364,6 @@ def test_warm_start_on_as_many_other_rows():
     cold = clone(warm).fit(other, labels)
     np.testing.assert_array_equal(warm.dual_coef_, cold.dual_coef_)
     np.testing.assert_array_equal(warm.support_, cold.support_)
-
-
-@SIZES
-def test_warm_start_with_other_labels(n):
-    X, y = moons(n)
-    warm = TruncatedLogisticRegression(kernel="rbf", warm_start=True, tol=1e-8).fit(X, y)
-    warm.fit(X, np.roll(y, 3))
-    cold = clone(warm).fit(X, np.roll(y, 3))
-    assert warm.objective_ == pytest.approx(cold.objective_, rel=1e-7)
-    weight = np.random.default_rng(7).integers(0, 3, size=n)
-    warm.fit(X, y, sample_weight=weight)
-    cold = clone(warm).fit(X, y, sample_weight=weight)
-    assert warm.objective_ == pytest.approx(cold.objective_, rel=1e-7)
 
 
 def test_warm_start_at_the_optimum_has_little_to_do():

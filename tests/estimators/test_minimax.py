@@ -14,6 +14,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import pairwise
 from sklearn.model_selection import KFold, LeaveOneOut
 from sklearn.utils import check_random_state
+from state import assert_as_before, frozen
 
 import grayzone.estimators.minimax as module
 from grayzone import MinimaxProbabilityMachine
@@ -733,23 +734,6 @@ def test_a_rotation_makes_no_difference_without_ridge():
     np.testing.assert_allclose(turned.coef_, plain.coef_ @ turn, rtol=1e-6)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, 1.0, -7.7, 123.456, 1e6 + 0.1])
-@pytest.mark.parametrize("reg", [0.0, 1e-3])
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_a_constant_feature_makes_no_difference(form, reg, value):
-    # the mean of equal numbers is not always that number
-    for n in range(30, 90, 3):
-        X, y = data(n)
-        weight = None if n % 2 else np.random.default_rng(n).uniform(0.5, 2.0, size=n)
-        plain = fit(form(X), y, weight, covariance_reg=reg, cv=None)
-        wider = form(np.insert(X, 2, value, axis=1))
-        found = fit(wider, y, weight, covariance_reg=reg, cv=None)
-        assert found.accuracy_bound_ == pytest.approx(plain.accuracy_bound_, rel=1e-9)
-        others = np.delete(found.coef_[0], 2)
-        np.testing.assert_allclose(others, plain.coef_[0], rtol=1e-6, atol=1e-9)
-        assert abs(found.coef_[0, 2]) * max(abs(value), 1.0) <= 1e-6
-
-
 def test_labels_may_be_exchanged():
     X, y = data()
     plain, turned = fit(X, y), fit(X, 1 - y)
@@ -1081,17 +1065,6 @@ def test_folds_that_hold_out_less_than_two_classes_are_told(out):
         fit(X, y, cv=[(np.setdiff1d(np.arange(40), out), out)])
 
 
-def test_no_held_out_bound():
-    X, y = data()
-    assert np.isnan(fit(X, y, cv=None).held_out_bound_)
-    few = np.concatenate([np.flatnonzero(y == 0)[:2], np.flatnonzero(y == 1)])
-    assert np.isnan(fit(X[few], y[few]).held_out_bound_)
-    # three rows are enough for three folds, not for two
-    few = np.concatenate([np.flatnonzero(y == 0)[:3], np.flatnonzero(y == 1)])
-    assert np.isfinite(fit(X[few], y[few]).held_out_bound_)
-    assert np.isnan(fit(X[few], y[few], cv=2).held_out_bound_)
-
-
 def test_held_out_bound_is_reproducible():
     X, y = data()
     one, same, other = (fit(X, y, random_state=s).held_out_bound_ for s in (0, 0, 1))
@@ -1175,24 +1148,6 @@ BAD = {
     "folds as a flag": ({"cv": True}, "(cv|n_splits)"),
     "seed": ({"random_state": "lucky"}, "cannot be used to seed"),
 }
-
-
-def frozen(estimator):
-    """All an estimator is, arrays copied."""
-    return {
-        name: value.copy() if isinstance(value, np.ndarray) else value
-        for name, value in vars(estimator).items()
-    }
-
-
-def assert_as_before(estimator, before):
-    assert vars(estimator).keys() == before.keys()
-    for name, value in before.items():
-        now = vars(estimator)[name]
-        if isinstance(value, np.ndarray):
-            np.testing.assert_array_equal(now, value)
-        else:
-            assert now is value or now == value
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -1,7 +1,5 @@
 """The minimax probability machine on arrays of other libraries: the same numbers, over there."""
 
-import warnings
-
 import array_api_strict
 import numpy as np
 import pytest
@@ -110,23 +108,6 @@ def test_rows_of_equal_weight_give_the_numbers_of_numpy(rows, there, kernel):
     assert_same(machine(kernel=kernel).fit(there(X), there(y)), expected, X, there)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_a_precomputed_kernel_is_read_as_numpy_reads_it(rows, there, weighted):
-    X, y, weight = rows
-    K = Kernel("rbf", 0.02)(X, X)
-    K = K + 1e-9 * np.random.default_rng(0).normal(size=K.shape)  # not quite symmetric
-    K = K + np.diag(np.full(len(K), 1e-6))
-    weight = weight if weighted else None
-    expected = machine(kernel="precomputed").fit(K, y, weight)
-    given = there(K)
-    found = machine(kernel="precomputed").fit(
-        given, there(y), None if weight is None else there(weight)
-    )
-    assert_same(found, expected, K, there)
-    np.testing.assert_allclose(as_numpy(found.dual_coef_), expected.dual_coef_, rtol=1e-6)
-    np.testing.assert_array_equal(as_numpy(given), K)
-
-
 def test_a_precomputed_kernel_has_to_be_symmetric(rows, there):
     X, y, _ = rows
     with pytest.raises(ValueError, match="has to be symmetric"):
@@ -141,44 +122,6 @@ def test_covariances_may_be_decomposed_on_the_device(rows, there, kernel, costs,
     expected = machine(**options).fit(X, y)
     monkeypatch.setattr(minimax, "_DECOMPOSED_HERE", 0)
     assert_same(machine(**options).fit(there(X), there(y)), expected, X, there)
-
-
-@pytest.mark.parametrize("decomposed_here", [0, 512])
-@pytest.mark.parametrize(
-    "case", ["constant class", "separated by a constant", "fewer rows than features", "one mean"]
-)
-def test_singular_covariances(there, case, decomposed_here, monkeypatch):
-    monkeypatch.setattr(minimax, "_DECOMPOSED_HERE", decomposed_here)
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(40, 3)), np.repeat([0, 1], 20)
-    options = {"covariance_reg": 0.0, "cv": None}
-    if case == "constant class":
-        X[:20] = 2.0
-    elif case == "separated by a constant":
-        X[:, 1] = y
-    elif case == "fewer rows than features":
-        X, y = rng.normal(size=(6, 9)), np.array([0, 1, 0, 1, 0, 1])
-    else:
-        X[20:] = X[:20]
-    with warnings.catch_warnings():
-        if case == "one mean":
-            warnings.filterwarnings("ignore", message="The classes have the same mean")
-        expected = machine(**options).fit(X, y)
-        found = machine(**options).fit(there(X), there(y))
-    np.testing.assert_allclose(as_numpy(found.class_bounds_), expected.class_bounds_, rtol=1e-12)
-    np.testing.assert_allclose(as_numpy(found.coef_), expected.coef_, **EQUAL)
-    np.testing.assert_array_equal(as_numpy(found.predict(there(X))), expected.predict(X))
-
-
-@pytest.mark.parametrize("decomposed_here", [0, 512])
-def test_rows_without_any_variance(there, decomposed_here, monkeypatch):
-    monkeypatch.setattr(minimax, "_DECOMPOSED_HERE", decomposed_here)
-    X, y = np.repeat([[0.0, 1.0], [3.0, 1.0]], 3, axis=0), np.repeat([0, 1], 3)
-    options = {"covariance_reg": 0.0, "cv": None}
-    found = machine(**options).fit(there(X), there(y))
-    expected = machine(**options).fit(X, y)
-    assert found.accuracy_bound_ == expected.accuracy_bound_ == 1.0
-    np.testing.assert_array_equal(as_numpy(found.coef_), expected.coef_)
 
 
 def test_a_kernel_that_is_zero_everywhere(there):

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.stats import norm
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.frozen import FrozenEstimator
@@ -292,17 +291,6 @@ def test_weights_are_for_the_fit_alone():
     weighed, plain = clone(model).fit(X, y, sample_weight=weight), clone(model).fit(X, y)
     assert weighed.n_held_out_ == plain.n_held_out_
     assert weighed.estimator_.coef_ != pytest.approx(plain.estimator_.coef_, rel=1e-3)
-
-
-def test_metadata_is_routed():
-    X, y = draw(600, 0)
-    with config_context(enable_metadata_routing=True):
-        inner = LogisticRegression().set_fit_request(sample_weight=True)
-        model = RateLimitClassifier(inner, max_fpr=0.3, random_state=0)
-        model.set_fit_request(groups=True)
-        params = {"sample_weight": np.ones(600), "groups": np.arange(600) % 2}
-        decided = cross_val_predict(model, X, y, params=params, cv=2)
-    assert set(decided) <= {0, 1}
 
 
 @pytest.mark.parametrize(

@@ -143,28 +143,6 @@ def test_many_bounds_find_the_best_policy_of_one_feature():
 # ------------------------------------------------------------------------------------------
 
 
-def test_weights_are_repetitions_and_order_and_unit_do_not_matter():
-    X, y, R = data(120, seed=4)
-    times = np.random.default_rng(4).integers(0, 4, size=120)
-    one = Bounds(tol=1e-10).fit(X, y, times, rewards=R)
-    order = np.random.default_rng(5).permutation(120)
-    repeated = np.repeat(order, times[order])
-    other = Bounds(tol=1e-10).fit(X[repeated], y[repeated], rewards=7.0 * R[repeated])
-    np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-7)
-    np.testing.assert_allclose(other.cost_matrix_, 7.0 * one.cost_matrix_, rtol=1e-10)
-
-
-def test_labels_name_actions_and_say_nothing_else():
-    X, y, R = data(100, seed=6)
-    one = Bounds().fit(X, y, rewards=R)
-    other = Bounds().fit(X, np.arange(100) % 3, rewards=R)
-    np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-12)
-    names = np.array(["call", "mail", "visit"])
-    named = Bounds().fit(X, names[y], rewards=R)
-    np.testing.assert_array_equal(named.actions_, names)
-    np.testing.assert_array_equal(named.predict(X), names[one.predict(X)])
-
-
 def test_warm_starts_pickles_and_a_fit_without_rewards():
     X, y, R = data(100, seed=7)
     wary = Bounds(undecided_label=-1, warm_start=True)

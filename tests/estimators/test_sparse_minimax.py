@@ -7,7 +7,6 @@ from recording import Recording
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
-from sklearn.model_selection import KFold
 from test_minimax import (
     XOR,
     assert_as_before,
@@ -358,21 +357,6 @@ def assert_same(one, other, rtol=1e-10):
 FOLDED = {"n_bases": 5, "cv": 3}
 
 
-def test_it_is_reproducible():
-    X, y = data()
-    one, same, other = (fit(X, y, random_state=s, **FOLDED) for s in (0, 0, 1))
-    assert_same(one, same, 0.0)
-    np.testing.assert_array_equal(one.held_out_path_, same.held_out_path_)
-    assert not np.array_equal(one.held_out_path_, other.held_out_path_)
-    by_state = fit(X, y, random_state=np.random.RandomState(0), **FOLDED)
-    assert_same(one, by_state, 0.0)
-    # a state goes on where it ended
-    state = np.random.RandomState(0)
-    first, second = (fit(X, y, random_state=state, **FOLDED) for _ in range(2))
-    assert_same(one, first, 0.0)
-    assert not np.array_equal(first.held_out_path_, second.held_out_path_)
-
-
 @pytest.mark.parametrize("name", ["gaussian", "poly", "tanh"])
 def test_units_of_the_features_make_no_difference_to_feature_weights(name):
     # rows are drawn by their values: with all of them as candidates there is nothing to draw
@@ -468,19 +452,6 @@ def test_held_out_path_by_hand(name, cv):
     np.testing.assert_allclose(found.held_out_path_, expected, rtol=1e-6, atol=1e-9)
 
 
-def test_held_out_path_of_given_folds():
-    X, y = data()
-    for cv in (KFold(3), list(KFold(3).split(X)), [(np.arange(70), np.arange(70, 100))]):
-        folds = list(cv.split(X)) if hasattr(cv, "split") else cv
-        found = fit(X, y, n_bases=3, cv=cv)
-        expected = path_by_hand(found, X, y, np.ones(100), folds)
-        np.testing.assert_allclose(found.held_out_path_, expected, rtol=1e-7, atol=1e-9)
-    once = fit(X, y, n_bases=3, cv=KFold(3).split(X))
-    np.testing.assert_array_equal(
-        once.held_out_path_, fit(X, y, n_bases=3, cv=KFold(3)).held_out_path_
-    )
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_it_stops_where_the_held_out_bound_is_largest(seed):
     X, y = data(noise=2.0)
@@ -515,18 +486,6 @@ def test_without_stopping_all_bases_are_used():
     np.testing.assert_array_equal(found.bound_path_[: stopped.n_iter_], stopped.bound_path_)
 
 
-def test_no_held_out_bound():
-    X, y = data()
-    found = fit(X, y, cv=None, stopping=None)
-    assert np.isnan(found.held_out_bound_)
-    assert not hasattr(found, "held_out_path_")
-    few = np.concatenate([np.flatnonzero(y == 0)[:2], np.flatnonzero(y == 1)])
-    found = fit(X[few], y[few], cv=3)
-    assert np.isnan(found.held_out_bound_)
-    assert not hasattr(found, "held_out_path_")
-    assert found.n_iter_ == 6
-
-
 def test_folds_that_end_early_keep_their_last_scores():
     X, y = np.repeat([[0.0], [1.0]], 20, axis=0), np.repeat([0, 1], 20)
     new = np.linspace(-1.0, 2.0, 7)[:, None]
@@ -554,34 +513,6 @@ def test_folds_that_hold_out_less_than_two_classes_are_told(out):
     X, y = data(40)[0], np.arange(40) % 2
     with pytest.raises(ValueError, match="cv"):
         fit(X, y, cv=[(np.setdiff1d(np.arange(40), out), out)])
-
-
-def test_copies_are_never_split_between_training_and_held_out_rows(monkeypatch):
-    rng = np.random.default_rng(6)
-    X, y = rng.integers(3, size=(150, 3)).astype(float), rng.integers(2, size=150)
-    seen, made, plain = [], [], SparseMinimaxProbabilityMachine._greedy
-
-    def spied_greedy(self, rows, *more):
-        greedy = plain(self, rows, *more)
-        along = greedy.scores_along
-
-        def scores_along(held_out, n_bases):
-            made.append(len(held_out))
-            trained = set(map(tuple, np.column_stack([rows.X, rows.codes]).tolist()))
-            rest = np.setdiff1d(np.arange(150), rows.places())
-            np.testing.assert_array_equal(X[rest], held_out)
-            held = map(tuple, np.column_stack([held_out, y[rest]]).tolist())
-            seen.extend(row in trained for row in held)
-            return along(held_out, n_bases)
-
-        greedy.scores_along = scores_along
-        return greedy
-
-    monkeypatch.setattr(SparseMinimaxProbabilityMachine, "_greedy", spied_greedy)
-    fit(X, y, n_bases=2, cv=4)
-    assert len(made) == 4
-    assert len(seen) == 150
-    assert not any(seen)
 
 
 def test_the_held_out_bound_flatters_less():
@@ -732,19 +663,6 @@ def test_a_callback_may_stop_the_growth(machine):
     )
     assert machine.n_iter_ == len(machine.bases_) == 3
     assert_same(machine, fit(X, y, n_bases=3), 0.0)
-
-
-def test_scikit_learns_monitor_records_the_score_after_each_basis():
-    callback = pytest.importorskip("sklearn.callback")
-    X, y = data()
-    monitor = callback.ScoringMonitor(scoring="accuracy")
-    machine = SparseMinimaxProbabilityMachine(6, cv=None, stopping=None, random_state=0)
-    machine.set_callbacks(monitor).fit(X, y)
-    recorded = [row["accuracy"] for row in monitor.get_logs().data]
-    assert len(recorded) == machine.n_iter_ == 6
-    assert recorded[-1] == machine.score(X, y)
-    fewer = fit(X, y, n_bases=3, cv=None, stopping=None, random_state=0)
-    assert recorded[2] == fewer.score(X, y)
 
 
 def test_a_basis_that_is_a_function_is_for_numpy():

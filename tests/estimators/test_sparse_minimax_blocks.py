@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from recording import Recording
-from sklearn.exceptions import NotFittedError
 
 from grayzone import SparseMinimaxProbabilityMachine
 from grayzone.arrays import to_numpy
@@ -400,26 +399,6 @@ def test_features_that_do_not_vary(library):
     # copies of a row share a fold: the other one has none of that class
     assert found.accuracy_bound_ == 0.0
     assert np.isnan(found.held_out_bound_)
-
-
-@pytest.mark.parametrize("reading", [0, 2, 5, 9])
-def test_an_error_of_a_reading_leaves_the_estimator_as_it_was(reading):
-    X, y, weight = data()
-
-    class Failing(Listed):
-        def reduce(self, task):
-            if self.n_readings == reading:
-                raise OSError("gone")
-            return super().reduce(task)
-
-    fresh, fitted = machine(cv=3), machine(cv=3).fit(X, y)
-    for model in (fresh, fitted):
-        before = dict(vars(model))
-        with pytest.raises(OSError, match="gone"):
-            model.fit(Failing(X, y, weight))
-        assert vars(model) == before
-    with pytest.raises(NotFittedError):
-        fresh.predict(X)
 
 
 def test_rows_that_change_between_readings_are_noticed():

@@ -5,7 +5,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from recording import Recording
 from scipy.special import expit, logsumexp, softmax
 from sklearn import datasets
@@ -503,17 +502,6 @@ def test_not_deciding_for_more_than_an_error_never_happens(n_classes, solver):
     assert np.max(found.policy_proba(X)[:, -1]) < 1e-6
 
 
-def test_cheaper_is_more_often():
-    X, y = data(400)
-    shares = [
-        np.mean(fit(X, y, reject_cost=cost, solver="direct").predict(X) == -1)
-        for cost in (0.05, 0.2, 0.35, 0.5)
-    ]
-    assert shares == sorted(shares, reverse=True)
-    assert shares[0] > 0.4
-    assert shares[-1] < 0.1
-
-
 def test_decisions_are_better_where_some_are_left_undecided():
     X, y = data(400)
     found = fit(X, y, reject_cost=0.2)
@@ -721,18 +709,6 @@ def test_the_bound_is_renewed_when_the_rows_seen_have_doubled():
             frozen = found._online.frozen
             np.testing.assert_array_equal(frozen[:, :-1], found.coef_)
     assert renewed == [1, 2, 4, 8, 16, 32]
-
-
-def test_the_same_batches_give_the_same_model():
-    X, y = data(n_classes=3)
-    models = []
-    for _ in range(2):
-        found = TightBoundLogisticRegression(reject_cost=0.2)
-        for rows, labels in batches(X, y):
-            found.partial_fit(rows, labels, classes=NAMES[3])
-        models.append(found)
-    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
-    np.testing.assert_array_equal(models[0].intercept_, models[1].intercept_)
 
 
 def test_errors_get_fewer_on_a_stream():
@@ -1019,17 +995,6 @@ def test_a_warm_start_takes_fewer_steps_to_the_same_model(monkeypatch):
     assert_same_model(found, fit(X, y, C=1.1, n_bounds=1, tol=1e-9), 1e-8)
 
 
-def test_a_warm_start_is_one_of_the_first_bound():
-    X, y = data()
-    for settings in ({}, {"reject_cost": 0.2}, {"fit_intercept": False}):
-        found = TightBoundLogisticRegression(warm_start=True, tol=1e-9, **settings).fit(X, y)
-        again = clone(found).fit(X, y).fit(X, y)
-        # the first bound is convex: wherever it starts, all that follows is the same
-        assert_same_model(again, found, 1e-7)
-        path = found.expected_error_path_
-        np.testing.assert_allclose(again.expected_error_path_, path, rtol=1e-9)
-
-
 def test_a_warm_start_from_another_problem_is_none():
     X, y = data()
     X3, y3 = data(n_classes=3)
@@ -1080,17 +1045,6 @@ def listened(request):
     return TightBoundLogisticRegression(**settings), data(n_classes=n_classes)
 
 
-def test_callbacks_hear_of_each_bound(listened):
-    estimator, (X, y) = listened
-    recording = Recording("bound")
-    estimator.set_callbacks(recording).fit(X, y)
-    assert recording.kinds("fit") == ["setup", "begin", "end", "teardown"]
-    inside = recording.kinds("bound")
-    assert inside == ["begin", "end"] * (len(inside) // 2)
-    costs = [facts["expected_cost"] for facts in recording.facts]
-    np.testing.assert_array_equal(costs, estimator.expected_error_path_)
-
-
 def test_a_listener_changes_nothing(listened):
     estimator, (X, y) = listened
     alone = clone(estimator).fit(X, y)
@@ -1122,40 +1076,7 @@ def test_a_callback_may_end_a_fit_early():
     assert found.n_iter_ == 4
 
 
-def test_scores_after_each_bound_are_those_of_fewer_bounds(listened):
-    monitors = pytest.importorskip("sklearn.callback")
-    estimator, (X, y) = listened
-    monitor = monitors.ScoringMonitor(scoring="accuracy")
-    names = np.array(["a", "b", "c"])[np.searchsorted(np.unique(y), y)]
-    alone = clone(estimator).fit(X, names)
-    estimator.set_callbacks(monitor).fit(X, names)
-    scores = [row["accuracy"] for row in monitor.get_logs().data]
-    assert len(scores) == estimator.n_iter_ == alone.n_iter_
-    if estimator.max_fpr is None and estimator.min_recall is None:
-        assert scores[-1] == estimator.score(X, names)
-    if estimator.solver == "auto" and estimator.max_fpr is None and estimator.min_recall is None:
-        for n_bounds in (1, 2, 3):
-            fewer = clone(alone).set_params(n_bounds=n_bounds).fit(X, names)
-            assert scores[n_bounds - 1] == fewer.score(X, names)
-
-
 # -------------------------------------------------------------------------------------- precision
 
 
 # with so many bounds no logarithm is next to nothing, which single precision calls zero
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"reject_cost": 0.2, "n_bounds": 10}, {"max_fpr": 0.2, "random_state": 0}],
-)
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.csc_array])
-def test_probabilities_have_the_precision_of_the_rows(settings, kind):
-    X, y = data()
-    single = X.astype(np.float32)
-    found = fit(kind(single), y, **settings)
-    assert found.coef_.dtype == found.intercept_.dtype == np.float64
-    double = single.astype(np.float64)
-    for method in ("predict_proba", "predict_log_proba", "decision_function", "policy_proba"):
-        there, here = (getattr(found, method)(kind(rows)) for rows in (single, double))
-        assert (there.dtype, here.dtype) == (np.float32, np.float64)
-        np.testing.assert_array_equal(there, here.astype(np.float32))
-    np.testing.assert_array_equal(found.predict(kind(single)), found.predict(kind(double)))

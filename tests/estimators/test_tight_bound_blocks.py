@@ -96,37 +96,6 @@ def assert_same_model(found, other, rtol=ROUNDING):
 
 # -------------------------------------------------------------------------- the same model as NumPy
 
-CASES = {
-    "two classes": (2, {}),
-    "three classes": (3, {}),
-    "one bound": (2, {"n_bounds": 1}),
-    "costs": (2, {"costs": {0: 1.0, 1: 4.0}}),
-    "a matrix of costs": (3, {"costs": [[0, 1, 5], [2, 0, 1], [3, 1, 0]]}),
-    "balanced": (3, {"costs": "balanced", "class_weight": "balanced"}),
-    "class weights": (2, {"class_weight": {0: 1.0, 1: 3.0}}),
-    "undecided": (2, {"reject_cost": 0.2}),
-    "undecided of three": (3, {"reject_cost": [0.3, 0.1, 0.2], "n_bounds": 4}),
-    "no intercept": (2, {"fit_intercept": False}),
-    "no intercept of three": (3, {"fit_intercept": False, "reject_cost": 0.3}),
-    "max_fpr": (2, {"max_fpr": 0.1}),
-    "min_recall": (2, {"min_recall": 0.9, "class_weight": {0: 1.0, 1: 3.0}}),
-    "min_precision": (2, {"min_precision": 0.8, "n_bounds": 4}),
-}
-EVERY_CASE = pytest.mark.parametrize("case", CASES)
-
-
-@EVERY_CASE
-@pytest.mark.parametrize(("weighted", "size"), [(False, 300), (True, 37)], ids=["one", "many"])
-def test_blocks_are_rows_in_memory(case, weighted, size):
-    n_classes, parameters = CASES[case]
-    X, y, weight = data(n_classes)
-    weight = weight if weighted else None
-    expected = make(**parameters).fit(X, y, sample_weight=weight)
-    found = make(**parameters).fit(ListSource(X, y, weight, size))
-    assert_same_model(found, expected)
-    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
-    assert found.promised_decrease_ <= 1e-7
-
 
 # --------------------------------------------------------------------------------- other ways to go
 
@@ -210,18 +179,6 @@ def test_a_warm_start_takes_fewer_readings_to_the_same_model(intercept):
     found.fit(warm)
     assert warm.readings < cold.readings - 2
     np.testing.assert_allclose(found.coef_, first, atol=1e-10)
-
-
-def test_a_warm_start_on_another_device():
-    X, y, _ = data()
-    found, X_there = in_library("torch", X, y, n_bounds=1, warm_start=True)
-    before = as_numpy(found.coef_)
-    found.fit(X, y)
-    assert isinstance(found.coef_, np.ndarray)
-    np.testing.assert_allclose(found.coef_, before, atol=1e-10)
-    with config_context(array_api_dispatch=True):
-        found.fit(X_there, torch.asarray(y))
-    np.testing.assert_allclose(as_numpy(found.coef_), before, atol=1e-10)
 
 
 # ------------------------------------------------------------------------------------ held-out rows
@@ -447,22 +404,6 @@ def test_blocks_are_no_batch():
 
 
 # ------------------------------------------------------------------------------------------ manners
-
-
-def test_a_fit_that_fails_leaves_the_estimator_as_it_was():
-    X, y, _ = data()
-
-    class Broken(ListSource):
-        def reduce(self, task):
-            if self.readings == 5:
-                raise OSError("gone")
-            return super().reduce(task)
-
-    found = make().fit(X, y)
-    before = {**vars(found)}
-    with pytest.raises(OSError, match="gone"):
-        found.fit(Broken(X, y))
-    assert vars(found) == before
 
 
 def test_too_few_iterations_are_told():

@@ -426,33 +426,6 @@ def test_curves_go_from_nobody_to_everybody():
     assert middle > 0.3
 
 
-def test_rates_on_other_data():
-    X, y = data()
-    X_test, y_test = data(seed=1)
-    settings = {"asymmetries": [0.9, 0.2, 0.6]}
-    estimator = TightBoundLogisticRegression(n_bounds=2)
-    trained = roc_by_costs(estimator, X, y, **settings)
-    tested = roc_by_costs(estimator, X, y, X_test=X_test, y_test=y_test, **settings)
-    np.testing.assert_array_equal(tested.asymmetries, [0.2, 0.6, 0.9])
-    for fpr, tpr, model in zip(tested.fpr, tested.tpr, trained.models, strict=True):
-        found = rates(y_test, model.predict(X_test))
-        assert (fpr, tpr) == pytest.approx((found["max_fpr"], found["min_recall"]), abs=1e-15)
-    assert estimator.costs is None
-    assert not hasattr(estimator, "coef_")
-
-
-def test_weights_of_training_rows():
-    X, y = data()
-    times = np.random.default_rng(0).integers(0, 4, size=len(y))
-    estimator = TightBoundLogisticRegression(n_bounds=2, tol=1e-9)
-    weighted = roc_by_costs(estimator, X, y, asymmetries=[0.3, 0.7], sample_weight=times)
-    X_times, y_times = np.repeat(X, times, axis=0), np.repeat(y, times)
-    repeated = roc_by_costs(estimator, X_times, y_times, asymmetries=[0.3, 0.7], X_test=X, y_test=y)
-    for one, other in zip(weighted.models, repeated.models, strict=True):
-        np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-6)
-    np.testing.assert_array_equal(weighted.tpr, repeated.tpr)
-
-
 @pytest.mark.parametrize(
     "asymmetries", [0, -3, 2.5, [], [0.0, 0.5], [0.5, 1.0], [[0.5]], [0.5, np.nan], np.nan]
 )

@@ -1,7 +1,6 @@
 """Linear truncated logistic regression on other arrays and on blocks: the model of NumPy's rows."""
 
 import pickle
-import warnings
 from functools import cache
 
 import array_api_strict as strict
@@ -19,7 +18,6 @@ from oracle import (
     solve_softmax,
 )
 from problems import Case, gaussian, select
-from recording import Recording
 from scipy.special import expit
 from sklearn import config_context
 from sklearn.base import clone
@@ -48,12 +46,6 @@ LIBRARIES = {
 }
 # Rows that a fit may hold; with all rows at hand no sum, sample or band would matter.
 FEW = 300
-# Blocks that fit into what may be held are brought here once, and are rows in memory from then on.
-PLACES = pytest.mark.parametrize(
-    ("library", "held"),
-    [("torch", None), ("torch", FEW), ("blocks", FEW)],
-    ids=["torch-all-held", "torch-few-held", "blocks-few-held"],
-)
 
 
 # ------------------------------------------------------------------------------------------ data
@@ -329,39 +321,6 @@ def test_balanced_classes(library, hold):
     assert_same_coefficients(fit_case(library, case, class_weight="balanced"), expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "zone", "library", "held"),
-    [
-        ("plain", 1.0, "torch", None),
-        ("plain", 1.0, "blocks", 70),
-        ("zero-weights", (0.4, 0.7), "torch", 70),
-        ("zero-weights", (0.4, 0.7), "strict", None),
-        ("three", {0: 0.6, 1: 0.8, 2: 0.7}, "torch", None),
-        ("three", {0: 0.6, 1: 0.8, 2: 0.7}, "blocks", 70),
-    ],
-)
-def test_ramp(name, zone, library, held, hold):
-    case = select(CASES, name)[0]
-    X, y, weight = (a if a is None else a[:200] for a in case.build()[:3])
-    estimator = tight(case, zone=zone, loss="ramp", tol=1e-12)
-    expected = clone(estimator).fit(X, y, weight)
-    hold(held, X.shape[1])
-    if library == "blocks":
-        found = estimator.fit(ListSource(X, y, weight))
-    else:
-        found = fit_in(library, estimator, X, y, weight)
-        np.testing.assert_array_equal(as_numpy(found.support_), expected.support_)
-        np.testing.assert_array_equal(as_numpy(found.partition_), expected.partition_)
-        size = np.abs(expected.dual_coef_).max()
-        np.testing.assert_allclose(
-            as_numpy(found.dual_coef_), expected.dual_coef_, rtol=0.0, atol=1e-5 * size
-        )
-    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-11)
-    # the rounds are solved to a gap of 1e-12, of which coefficients feel the root
-    np.testing.assert_allclose(as_numpy(found.coef_), expected.coef_, rtol=1e-5, atol=1e-6)
-    assert found.dual_gap_ <= 1e-12
-
-
 # ---------------------------------------------------------------------------------- certificates
 
 
@@ -413,23 +372,6 @@ SMALL = {
     "one-kink": Case("one-kink", gaussian(60, 3), zone=(0.0, 0.7)),
     "three": Case("three", ordered(60, 3), zone={0: 0.5, 1: 0.7, 2: 1.0}),
 }
-
-
-@PLACES
-@by_name(select(CASES, "full-likelihood", "positive-kink-only", "three-one-cap"))
-def test_one_iteration_warns_and_is_honest(case, library, held, hold):
-    X, _, _, problem = case.build()
-    hold(held, X.shape[1])
-    with pytest.warns(ConvergenceWarning, match="limit of iterations"):
-        found = fit_case(library, case, max_iter=1)
-    assert found.n_iter_ == 1
-    assert found.dual_gap_ > TIGHT
-    assert found.objective_ == pytest.approx(value_at(problem, found), rel=1e-13)
-    best = in_memory(case)
-    assert found.objective_ * (1.0 - found.dual_gap_) <= best.objective_ * (1.0 + 1e-13)
-    if library != "blocks":
-        gap = recomputed_gap(problem, found)
-        assert found.dual_gap_ == pytest.approx(gap, rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:The fitted model is a constant")
@@ -580,28 +522,6 @@ X_SMALL, Y_SMALL = gaussian(120, 3)()
 # ------------------------------------------------------------------------------- warm start, error
 
 
-@PLACES
-def test_warm_start(library, held, hold):
-    case = select(CASES, "full-likelihood")[0]
-    X, y, _, _ = case.build()
-    hold(held, X.shape[1])
-    parameters = {"zone": None, "tol": 1e-9}
-
-    def fitted(estimator):
-        if library == "blocks":
-            return estimator.fit(ListSource(X, y))
-        return fit_in(library, estimator, X, y)
-
-    cold = fitted(TruncatedLogisticRegression(**parameters))
-    warm = TruncatedLogisticRegression(**parameters, warm_start=True)
-    assert fitted(warm).n_iter_ == cold.n_iter_
-    assert fitted(warm).n_iter_ <= 3  # two of them are polish where all rows are held
-    np.testing.assert_allclose(as_numpy(warm.coef_), as_numpy(cold.coef_), rtol=1e-6)
-    warm.set_params(C=3.0)
-    other = fitted(TruncatedLogisticRegression(**parameters, C=3.0))
-    np.testing.assert_allclose(as_numpy(fitted(warm).coef_), as_numpy(other.coef_), rtol=1e-4)
-
-
 def test_warm_start_from_another_library_and_other_shapes():
     X, y = X_SMALL, Y_SMALL
     warm = TruncatedLogisticRegression(tol=TIGHT, warm_start=True).fit(X, y)
@@ -619,73 +539,6 @@ def test_warm_start_from_another_library_and_other_shapes():
     assert_same_coefficients(warm, without)
     warm.fit(X, y)
     assert_same_coefficients(warm, without)
-
-
-def fit_with(recording, library, **parameters):
-    X, y = gaussian(600, 4)()
-    estimator = TruncatedLogisticRegression(**parameters)
-    estimator.set_callbacks(recording)
-    if library == "blocks":
-        return estimator, lambda: estimator.fit(ListSource(X, y))
-    return estimator, lambda: fit_in(library, estimator, X, y)
-
-
-@PLACES
-def test_callbacks_are_told_of_every_certificate(library, held, hold):
-    pytest.importorskip("sklearn.callback")
-    hold(held, 4)
-    recording = Recording()
-    estimator, fit = fit_with(recording, library, zone=(0.0, 0.7), tol=1e-9)
-    fit()
-    gaps = [fact["dual_gap"] for fact in recording.facts]
-    assert gaps
-    assert min(gaps) == estimator.dual_gap_
-    at_best = recording.facts[int(np.argmin(gaps))]
-    assert at_best["objective"] == estimator.objective_
-
-
-@pytest.mark.parametrize("library", ["torch", "blocks"])
-def test_callbacks_may_stop_a_fit(library, hold):
-    pytest.importorskip("sklearn.callback")
-    hold(FEW, 4)
-    recording = Recording(stop_at=1)
-    # a gap that rounding does not let one reach: left alone, the fit would go on, and warn
-    out_of_reach = 1e-300
-    estimator, fit = fit_with(recording, library, tol=out_of_reach)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fit()
-    assert len(recording.facts) == 1
-    assert estimator.dual_gap_ > out_of_reach
-
-
-@pytest.mark.parametrize("library", ["torch", "blocks"])
-@pytest.mark.parametrize("error", [RuntimeError("no"), KeyboardInterrupt()], ids=["error", "key"])
-def test_a_fit_that_fails_leaves_nothing(library, error):
-    pytest.importorskip("sklearn.callback")
-    estimator, fit = fit_with(Recording(raise_at=1, error=error), library)
-    before = vars(estimator).copy()
-    with pytest.raises(type(error)):
-        fit()
-    assert vars(estimator) == before
-
-
-def test_a_source_that_fails_leaves_the_model_as_it_was():
-    class Failing(ListSource):
-        readings = 0
-
-        def blocks(self):
-            self.readings += 1
-            yield from super().blocks()
-            if self.readings > 1:
-                raise OSError("the disk is gone")
-
-    estimator = fit_in("torch", TruncatedLogisticRegression(), X_SMALL, Y_SMALL)
-    before = vars(estimator).copy()
-    with pytest.raises(OSError, match="disk is gone"):
-        estimator.fit(Failing(X_SMALL, Y_SMALL))
-    assert vars(estimator).keys() == before.keys()
-    assert all(vars(estimator)[name] is before[name] for name in before)
 
 
 # ------------------------------------------------------------------------------------ moving about

@@ -275,25 +275,6 @@ def test_several_jobs_change_nothing(kernel):
     np.testing.assert_array_equal(two.dual_coef_, one.dual_coef_)
 
 
-def test_held_out_rows_are_not_looked_at():
-    X, y = data()
-    fold = np.arange(80), np.arange(80, 120)
-    far = X.copy()
-    far[80:] *= 50.0  # would change gamma="scale"
-    heard = []
-
-    def scoring(estimator, X, y):
-        heard.append(estimator.decision_function(near))
-        return 0.0
-
-    near = X[:80]
-    search = TruncatedLogisticRegressionCV(
-        Cs=[1.0], zones=[1.0], cv=[fold], kernel="rbf", costs="balanced", scoring=scoring
-    )
-    search.set_params(refit=False).fit(X, y).fit(far, np.where(np.arange(120) < 80, y, 1))
-    np.testing.assert_array_equal(*heard)
-
-
 # ---------------------------------------------------------------------------- work
 
 
@@ -306,27 +287,6 @@ def test_starts_save_iterations():
     # steps that read rows twice, and need hardly a Hessian each, in place of Newton's
     assert search.n_iters_path_.sum() < 2 * sum(plain)
     assert search.n_iters_path_[1:].max() <= 6
-
-
-def test_a_start_that_leads_nowhere_is_given_up(monkeypatch):
-    monkeypatch.setattr(module, "_WORTH_A_START", 0)
-    plain = TruncatedLogisticRegression._fit_to
-
-    def lost(self, labelled, start=None, **options):
-        found = plain(self, labelled, **options)
-        if start is not None:
-            self.dual_gap_ = 1e-3
-        return found
-
-    monkeypatch.setattr(TruncatedLogisticRegression, "_fit_to", lost)
-    heard = []
-
-    def scoring(estimator, X, y):
-        heard.append(estimator.dual_gap_)
-        return 0.0
-
-    TruncatedLogisticRegressionCV(Cs=3, cv=2, scoring=scoring).fit(*data())
-    assert max(heard) <= 1e-6
 
 
 def test_kernel_values_are_shared():
@@ -367,18 +327,6 @@ def test_fits_that_do_not_converge_are_counted_in_one_warning():
     assert "max_iter (now 1)" in str(caught[0].message)
     with pytest.warns(ConvergenceWarning, match="6 of 6"):
         search.set_params(refit=False, scoring=by_cost).fit(X, y)
-
-
-@pytest.mark.parametrize(("enough", "told"), [(9, 4), (2, 2)])
-def test_callbacks_hear_of_folds_and_may_stop(enough, told):
-    pytest.importorskip("sklearn.callback")
-    X, y = data()
-    recording = Recording("fold", stop_at=enough)
-    search = TruncatedLogisticRegressionCV(Cs=2, cv=4, scoring=by_cost)
-    search.set_callbacks(recording).fit(X, y)
-    assert [facts["scores"].shape for facts in recording.facts] == [(4, 2)] * told
-    assert search.scores_.shape == (4, 2, told)
-    assert search.predict(X).shape == y.shape
 
 
 @pytest.mark.parametrize(("enough", "plain", "zoned"), [(99, 4, 4), (6, 4, 2), (2, 2, 1)])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from every import every
+from state import assert_as_before, frozen
 
 from grayzone import TruncatedLogisticRegression
 
@@ -239,24 +240,6 @@ CASES = {
 @pytest.fixture(params=CASES)
 def bad(request):
     return CASES[request.param]
-
-
-def frozen(estimator):
-    """All an estimator is, arrays copied."""
-    return {
-        name: value.copy() if isinstance(value, np.ndarray) else value
-        for name, value in vars(estimator).items()
-    }
-
-
-def assert_as_before(estimator, before):
-    assert vars(estimator).keys() == before.keys()
-    for name, value in before.items():
-        now = getattr(estimator, name) if name != "_fit_X" else vars(estimator)[name]
-        if isinstance(value, np.ndarray):
-            np.testing.assert_array_equal(now, value)
-        else:
-            assert now is value or now == value
 
 
 def test_refused(bad):

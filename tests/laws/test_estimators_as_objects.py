@@ -8,6 +8,7 @@ import pytest
 from carriers import ESTIMATORS, assert_equal, rows
 from every import every
 from sklearn.base import clone
+from state import assert_as_before, frozen
 
 LABELS = {
     2: (["no", "yes"], [-3, 12], [1.0, 3.0], [False, True]),
@@ -31,24 +32,6 @@ def answers(name, model, X):
 
 def public(estimator):
     return {name for name in vars(estimator) if not name.startswith("_")}
-
-
-def state(estimator):
-    """Return all an estimator is, arrays copied."""
-    return {
-        name: value.copy() if isinstance(value, np.ndarray) else value
-        for name, value in vars(estimator).items()
-    }
-
-
-def assert_same_state(estimator, before):
-    assert vars(estimator).keys() == before.keys()
-    for name, value in before.items():
-        now = vars(estimator)[name]
-        if isinstance(value, np.ndarray):
-            np.testing.assert_array_equal(now, value)
-        else:
-            assert now is value or now == value
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -117,10 +100,10 @@ def test_an_error_leaves_the_estimator_as_it_was(name, kind):
     change, words = BAD[kind]
     given = data(name)
     for model in (clone(ESTIMATORS[name].model), fitted_once(name)):
-        before = state(model)
+        before = frozen(model)
         with pytest.raises((ValueError, TypeError), match=words):
             ESTIMATORS[name].fit(model, change(*given))
-        assert_same_state(model, before)
+        assert_as_before(model, before)
 
 
 KEPT = {}
@@ -161,7 +144,7 @@ def test_an_interruption_leaves_the_estimator_as_it_was(name):
         ESTIMATORS[name].fit(clone(ESTIMATORS[name].model), other)
     for at in (counted.calls // 3, 2 * counted.calls // 3, counted.calls - 5):
         for model in (clone(ESTIMATORS[name].model), fitted_once(name)):
-            before = state(model)
+            before = frozen(model)
             with pytest.raises(KeyboardInterrupt), Interruption(at):
                 ESTIMATORS[name].fit(model, other)
-            assert_same_state(model, before)
+            assert_as_before(model, before)

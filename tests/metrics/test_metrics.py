@@ -2,7 +2,6 @@
 
 import math
 
-import array_api_strict
 import numpy as np
 import pytest
 from hypothesis import given
@@ -219,26 +218,6 @@ def test_caps_of_many_classes():
     cap = 1 / (1 + math.exp(-1.5))
     expected = np.mean(np.maximum(-np.log(own), -np.log(cap)))
     assert zone_log_loss(y, proba, zone=1.5) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("device", ["CPU_DEVICE", "device1"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_zone_log_loss_in_the_strict_library(device, dtype):
-    rng = np.random.default_rng(0)
-    y = rng.integers(3, size=30)
-    proba = rng.dirichlet(np.ones(3), size=30).astype(dtype)
-    weights = rng.random(30)
-
-    def there(values):
-        return array_api_strict.asarray(values, device=array_api_strict.Device(device))
-
-    got = zone_log_loss(there(y), there(proba), zone=0.5, sample_weight=there(weights))
-    assert isinstance(got, float)
-    expected = zone_log_loss(y, proba, zone=0.5, sample_weight=weights)
-    assert got == pytest.approx(expected, rel=1e-6)
-    p, y = proba[:, 0], (y == 0).astype(int)
-    got = zone_log_loss(there(y), there(p), zone=(0.1, 0.6))
-    assert got == pytest.approx(zone_log_loss(y, p, zone=(0.1, 0.6)), rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
+from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -559,91 +559,6 @@ def test_models_without_probabilities_are_refused(halves):
 # What models are made of
 
 
-FAMILIES = {
-    "truncated": grayzone.TruncatedLogisticRegression(zone=0.5),
-    "truncated-rbf": grayzone.TruncatedLogisticRegression(kernel="rbf"),
-    "truncated-cv": grayzone.TruncatedLogisticRegressionCV(Cs=[0.1, 1.0], cv=2),
-    "import": grayzone.ImportVectorMachine(max_import_points=6),
-    "minimax": grayzone.MinimaxProbabilityMachine(),
-    "sparse-minimax": grayzone.SparseMinimaxProbabilityMachine(n_bases=4, random_state=0),
-    "tight": grayzone.TightBoundLogisticRegression(),
-    "tight-cv": grayzone.TightBoundLogisticRegressionCV(Cs=[0.1, 1.0], cv=2),
-    "tight-around": grayzone.TightBoundClassifier(LogisticRegression()),
-}
-WRAPPERS = {
-    "alone": lambda model: model,
-    "pipeline": lambda model: make_pipeline(StandardScaler(), model),
-    "search": lambda model: GridSearchCV(make_pipeline(StandardScaler(), model), {}, cv=2),
-    "calibrated": lambda model: CalibratedClassifierCV(
-        make_pipeline(StandardScaler(), model), cv=2, ensemble=False
-    ),
-    "bayes": lambda model: BayesDecisionClassifier(
-        make_pipeline(StandardScaler(), model), costs={"fit": 1.0, "sick": 1.5}
-    ),
-}
-LINES = {
-    "truncated": "Support vectors",
-    "truncated-rbf": "Support vectors",
-    "truncated-cv": "Support vectors",
-    "import": "Import points",
-    "sparse-minimax": "Basis functions",
-}
-
-
-def core(estimator):
-    """The classifier that was fitted, by the way each wrapper is known to hold it."""
-    if isinstance(estimator, GridSearchCV):
-        return core(estimator.best_estimator_)
-    if isinstance(estimator, CalibratedClassifierCV):
-        return core(estimator.calibrated_classifiers_[0].estimator)
-    if isinstance(estimator, BayesDecisionClassifier | grayzone.TightBoundClassifier):
-        return core(estimator.estimator_)
-    return core(estimator[-1]) if hasattr(estimator, "steps") else estimator
-
-
-@pytest.mark.parametrize(
-    ("family", "wrapper"),
-    [
-        (family, wrapper)
-        for family in FAMILIES
-        for wrapper in WRAPPERS
-        # without calibration there are no probabilities of minimax machines
-        if "minimax" not in family or wrapper == "calibrated"
-    ],
-)
-def test_facts_of_every_family_in_every_wrapper(family, wrapper, halves):
-    model = WRAPPERS[wrapper](FAMILIES[family])
-    model.fit(*halves[0])
-    page, inner = report(model, *halves[1]), core(model)
-    summary, lines = page.summary, dict(page.summary["facts"])
-    assert summary["model"] == summary["title"] == type(inner).__name__
-    if hasattr(inner, "zone_"):
-        shown = f"{inner.zone_[0]:.4g} to {inner.zone_[1]:.4g}"
-        assert lines["Zone in which probabilities are faithful"] == shown
-    if family in LINES:
-        name = {"Support vectors": "support_", "Import points": "import_points_"}
-        held = getattr(inner, name.get(LINES[family], "bases_"))
-        assert lines[LINES[family]] == str(len(held))
-        rows = [] if family == "sparse-minimax" else [str(row) for row in held[:50]]
-        assert summary["points"] == rows
-        if rows:
-            assert ", ".join(rows) in Page(page.html).text
-    if family == "sparse-minimax":
-        assert summary["bound_path"] == inner.bound_path_.tolist()
-        assert 'id="plot-bound"' in page.html
-        weights = inner.feature_weights_
-    else:
-        assert summary["bound_path"] == []
-        weights = getattr(inner, "coef_", [[]])[0]
-    order = np.argsort(-np.abs(weights), kind="stable")
-    assert summary["weights"] == [(NAMES[j], weights[j]) for j in order]
-    if hasattr(inner, "accuracy_bound_"):
-        assert any(text.startswith("Accuracy bound") for text in lines)
-    if wrapper == "bayes":
-        assert summary["costs"] == [[0.0, 1.0], [1.5, 0.0]]
-        assert summary["binary"]["cuts"] == (0.4, 0.4)
-
-
 def test_facts_through_a_frozen_pipeline(halves):
     inner = make_pipeline(StandardScaler(), grayzone.MinimaxProbabilityMachine()).fit(*halves[0])
     model = CalibratedClassifierCV(FrozenEstimator(inner), cv=2).fit(*halves[0])
@@ -748,30 +663,6 @@ HEADINGS = [
 
 def headings(html):
     return [unescape(text) for text in re.findall(r"<h2>(.*?)</h2>", html)]
-
-
-def test_all_parts_are_there_in_order(plain_page):
-    text = plain_page.text
-    assert headings(render(full())) == HEADINGS
-    assert "Do not deploy. Always plain is as good." in text
-    assert text.count("Do not deploy") == 1
-    false_alarms = percent(full()["rates"]["false_positive_rate"])
-    assert f"False alarm rate: at most 40 % {false_alarms}" in text
-    assert "holds on new rows with a probability of 0.95: Seen on plain. By these alone" in text
-    assert "between 20.0 % and 31.0 % (95 % interval)" in text
-    assert "plain 0.250 ± 0.062" in text
-    assert "plain: plain 40 40.0 % 0.312 ± 0.050 50.0 % 75.0 % 12.5 %" in text
-    assert "the surest plain 87.5 % “plain” plain = 1: +0.5; plain" in text
-    assert "leak : plain decides 98.5 % alone. constant : plain is constant." in text
-    assert "plain kept 0.3 ± 0.02 2.5" in text
-    assert "logistic-regression (baseline) 0.100 ± 0.030 0.4 ± 0.01 1.5" in text
-    assert "Left out: plain3 (plain)." in text
-    assert "plain plain 12.5 %" in text
-    assert "model = load('plain')" in text
-    assert ("tr", "class", "role") in plain_page.tags  # the chosen model stands out
-    plots = re.findall(r'id="plot-([\w-]+)"', render(full()))
-    more = ["risk", "effect-0", "effect-1", "bound"]
-    assert plots == ["cost", "reliability", "roc", "precision", *more]
 
 
 def test_parts_without_a_record_are_left_out(page):

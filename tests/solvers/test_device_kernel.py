@@ -27,10 +27,9 @@ from sklearn.exceptions import ConvergenceWarning
 from grayzone import TruncatedLogisticRegression
 from grayzone.numerics.checks import as_numpy
 from grayzone.numerics.kernels import Kernel
-from grayzone.numerics.losses import TruncatedLogistic
 from grayzone.solvers.kernel import device_matrix, systems
 from grayzone.solvers.kernel.device_design import DeviceKernelDesign
-from grayzone.solvers.kernel.device_kernel import _least, _Rounded
+from grayzone.solvers.kernel.device_kernel import _least
 from grayzone.solvers.kernel.device_matrix import (
     KernelSystem,
     KernelValues,
@@ -253,31 +252,6 @@ def test_gap_is_honest_at_a_low_tolerance(case):
     assert_admissible(case, found, assert_honest(case, found, 1e-2))
 
 
-@pytest.mark.parametrize(
-    ("library", "case", "weighted"),
-    [
-        ("torch", CASES[0], False),
-        ("torch", CASES[0], True),
-        ("strict", CASES[0], True),
-        ("torch", MULTICLASS_KERNEL_CASES[1], True),
-    ],
-    ids=["two", "two-zero-weights", "two-zero-weights-strict", "four-zero-weights"],
-)
-def test_ramp(case, library, weighted):
-    X, y, _, _ = case.build()
-    weight = np.arange(len(y)) % 3.0 if weighted else None
-    estimator = estimator_of(case, loss="ramp", zone=0.5)
-    expected = clone(estimator).fit(X, y, weight)
-    found = fit_in(library, estimator, X, y, weight)
-    assert found.dual_gap_ <= TOL
-    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
-    with config_context(array_api_dispatch=True):
-        scores = as_numpy(found.decision_function(there(library, X)))
-    np.testing.assert_allclose(scores, expected.decision_function(X), atol=1e-4)
-    np.testing.assert_array_equal(as_numpy(found.support_), expected.support_)
-    np.testing.assert_array_equal(as_numpy(found.partition_), expected.partition_)
-
-
 @BOTH
 @by_name([*select(CASES, "rbf-120", "precomputed", "callable"), MULTICLASS_KERNEL_CASES[0]])
 def test_predictions_for_new_rows(case, library):
@@ -299,25 +273,6 @@ def test_predictions_for_new_rows(case, library):
         np.testing.assert_array_equal(vectors, train[as_numpy(found.support_)])
 
 
-@pytest.mark.parametrize("loss", ["truncated", "ramp"])
-@pytest.mark.parametrize(
-    "case", [ELSEWHERE[0], MULTICLASS_KERNEL_CASES[0]], ids=lambda case: case.name
-)
-@pytest.mark.parametrize("precomputed", [False, True], ids=["rows", "precomputed"])
-def test_single_precision(case, loss, precomputed):
-    X, y, _, _ = case.build()
-    X = (case.matrix() if precomputed else X).astype(np.float32)
-    options = {"loss": loss, "kernel": "precomputed" if precomputed else "rbf"}
-    expected = estimator_of(case, **options).fit(X.astype(float), y)
-    found = fit_in("torch", estimator_of(case, **options), X, y)
-    # a kernel matrix in single precision has small negative eigenvalues, which all fits leave out
-    rel = 1e-7 if precomputed else 1e-9
-    assert found.objective_ == pytest.approx(expected.objective_, rel=rel)
-    with config_context(array_api_dispatch=True):
-        scores = as_numpy(found.decision_function(there("torch", X)))
-    np.testing.assert_allclose(scores, expected.decision_function(X.astype(float)), atol=1e-4)
-
-
 def test_many_classes_where_few_rows_are_held(monkeypatch):
     """The features of a kernel are rows as any others: they may come in sums and bands."""
     case = MULTICLASS_KERNEL_CASES[4]
@@ -337,22 +292,6 @@ def test_no_kernel_at_all_for_three_classes():
 
 
 # -------------------------------------------------------------------------------- how fits may end
-
-
-@BOTH
-@pytest.mark.parametrize(
-    "case",
-    [*select(CASES, "rbf-120", "rbf-full"), MULTICLASS_KERNEL_CASES[2]],
-    ids=lambda c: c.name,
-)
-def test_one_iteration_warns_and_is_honest(case, library):
-    with pytest.warns(ConvergenceWarning, match="limit of iterations"):
-        found = fit_case(library, case, max_iter=1)
-    assert found.n_iter_ == 1
-    assert found.dual_gap_ > TOL
-    assert_honest(case, found, np.inf)
-    best = in_memory(case)
-    assert found.objective_ * (1.0 - found.dual_gap_) <= best.objective_ * (1.0 + 1e-12)
 
 
 @by_name(select(CASES, "rbf-120", "rbf-full", "narrow-zone", "precomputed"))
@@ -658,26 +597,6 @@ def test_when_a_border_pays(core, border, kept, expected, monkeypatch):
     place = np.arange(60)
     masks = (torch.asarray(m) for m in (place < core, (place >= core) & (place < core + border)))
     assert Bordered.pays(design_of("torch").values, *masks) is expected
-
-
-@pytest.mark.parametrize("width", [0.0, 1e-6, 0.3, 4.0])
-@BOTH
-def test_the_rounded_loss(width, library):
-    floor = there(library, np.array([-1.0, 0.5, -3.0, -np.inf]))
-    loss, exact = _Rounded(floor, width), TruncatedLogistic(floor)
-    for u in np.linspace(-8.0, 8.0, 41):
-        at = there(library, np.full(4, u))
-        value, slope = as_numpy(loss.value(at)), as_numpy(loss.slope(at))
-        # the kink is rounded off upwards or downwards by no more than its width
-        assert np.all(np.abs(value - as_numpy(exact.value(at))) <= width + 1e-12)
-        assert np.all((slope >= 0.0) & (slope <= 1.0))
-        c, omega = (as_numpy(a) for a in loss.model(at, loss.parts(at)))
-        np.testing.assert_allclose(c + omega * u, slope, rtol=1e-9, atol=1e-12)
-        if width > 0.1:
-            h = 1e-6
-            up, down = (loss.value(there(library, np.full(4, u + s))) for s in (h, -h))
-            ascent = (as_numpy(up) - as_numpy(down)) / (2.0 * h)
-            np.testing.assert_allclose(ascent, slope, atol=1e-6)
 
 
 def test_searches_along_a_line():

@@ -524,22 +524,6 @@ def test_another_penalty_goes_on_from_the_points_there_are(kind):
 # -------------------------------------------------------------------------- other precisions
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_single_precision_promises_the_same(n_classes):
-    X, y = data(200, n_classes)
-    double, single = (
-        grown(engine(X, y, n_classes + 1.0, dtype=dtype), 5) for dtype in (np.float64, np.float32)
-    )
-    assert single.basis.points == double.basis.points
-    assert single.fitted.objective == pytest.approx(double.fitted.objective, rel=1e-8)
-    gains = []
-    for growth in (double, single):
-        found = score(spanned(growth), growth.fitted, growth.basis, np.arange(200))
-        enough = growth.basis.power > 1e-2  # of little power, little is left by the rounding
-        gains.append(np.where(enough, found.gains(), 0.0))
-    np.testing.assert_allclose(*gains, rtol=1e-2, atol=1e-4 * gains[0].max())
-
-
 def test_points_of_little_power_are_not_chosen():
     X, y = data(40)
     near = np.vstack([X, X + 1e-6])  # power 1e-12 once its neighbour is there

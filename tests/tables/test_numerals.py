@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("skops")
 
-from grayzone.cli import main
 from grayzone.tables.errors import UserError
 from grayzone.tables.numerals import Numerals, numerals_of, with_numbers
 from grayzone.tables.opening import open_table
@@ -135,26 +134,6 @@ def test_new_tables_are_read_as_the_first_one_was(here):
     for wrong in ("2.50", "2,5,0", "25 %", "two"):
         with pytest.raises(UserError, match="should hold a number"):
             schema.apply(held.assign(**{"Einkommen (€)": [wrong]}))
-
-
-def test_the_command_reads_decimal_commas_the_same_way_when_it_predicts(here, capsys):
-    (here / "t.csv").write_text(GERMAN, encoding="utf-8")
-    arguments = ["--target", "y", "--model", "logistic-regression", "--out", "out"]
-    assert main(["train", "t.csv", *arguments]) == 0
-    assert "comma as the decimal sign" in capsys.readouterr().out
-    assert main(["explain", "out", "--json"]) == 0
-    assert '"decimal": ","' in capsys.readouterr().out
-    assert main(["predict", "out", "t.csv", "-o", "all.csv"]) == 0
-    lines = GERMAN.splitlines()
-    (here / "one.csv").write_text("\n".join([lines[0], lines[2]]), encoding="utf-8")
-    assert main(["predict", "out", "one.csv", "-o", "one_decided.csv"]) == 0
-    typed = open_table(here / "t.csv", labels=("y",)).table
-    typed.to_parquet("t.parquet")
-    assert main(["predict", "out", "t.parquet", "-o", "typed.csv"]) == 0
-    decided = pd.read_csv("all.csv")
-    pd.testing.assert_frame_equal(pd.read_csv("typed.csv"), decided)
-    alone = pd.read_csv("one_decided.csv").iloc[0]["probability_1"]
-    assert alone == pytest.approx(decided.iloc[1]["probability_1"])
 
 
 def test_plain_numbers_are_left_alone(here):

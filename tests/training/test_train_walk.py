@@ -295,27 +295,6 @@ def test_the_simplest_within_one_standard_error_is_told_of():
 # Why 6: one account of staying undecided
 
 
-def test_staying_undecided_is_counted_in_the_same_way_everywhere():
-    table = features(table_of(600))
-    model = grayzone.train(table, "y", reject_cost=0.15, **FAST)
-    metrics, promise = model.metrics, model.promise
-    rules = {rule.name: rule.cost for rule in promise.rules}
-    assert rules["refer everyone"] == pytest.approx(0.15)
-    # the account of the confusion table, whose last column is undecided
-    confusion = np.array(metrics["confusion"], dtype=float)
-    paid = confusion[0, 1] + confusion[1, 0] + 0.15 * confusion[:, 2].sum()
-    assert promise.cost == pytest.approx(paid / 600)
-    assert metrics["mean_cost"] == promise.cost
-    assert metrics["undecided"] == pytest.approx(confusion[:, 2].sum() / 600)
-    assert metrics["undecided_between"] == pytest.approx([0.15, 0.85])
-    # what is saved is saved against referring everyone, the best rule
-    saved = percent(1.0 - promise.cost / 0.15)
-    assert f"{saved} less than 'refer everyone'" in metrics["verdict"]["sentence"]
-    decided = model.decide(table)
-    p = decided["probability_bad"]
-    assert (decided["undecided"] == ((p > 0.15) & (p < 0.85))).all()
-
-
 def test_referring_everyone_can_be_as_good_as_a_model():
     table = features(table_of(400, slope=0.5))
     model = grayzone.train(table, "y", reject_cost=0.02, **FAST)

@@ -1002,18 +1002,6 @@ class Foreign:
     """Nothing that a model is made of."""
 
 
-def test_types_that_are_not_trusted_are_not_loaded(here, trained):
-    from sklearn.preprocessing import FunctionTransformer
-
-    model, table = trained
-    path = write(table)
-    held = held_in(model)
-    forge(held | {"estimator": FunctionTransformer(os.mkdir)}, Path("foreign.skops"))
-    fails("predict", "foreign.skops", path, "-o", "d.csv", match="mkdir.*it was not loaded")
-    forge(held | {"more": Foreign()}, Path("foreign.skops"))
-    fails("explain", "foreign.skops", match="Foreign.*it was not loaded")
-
-
 def test_a_later_format_is_named(here, trained):
     # whatever it holds
     now = model_module.FORMAT
@@ -1047,17 +1035,6 @@ def test_a_model_tells_what_it_was_made_of(here):
     assert "Deciding 'no' where 'yes' is true costs 5." in text
     assert "Decides 'yes' from a probability of 0.1667 on" in text
     assert "Needs the columns: a, b" in text
-
-
-def test_models_load_in_python_too(here):
-    table = make()
-    train(table)
-    model = grayzone.load_model("out")
-    decided = predict(table)
-    assert (model.predict(table) == decided["decision"]).all()
-    np.testing.assert_allclose(
-        model.predict_proba(table)[:, 1], decided["probability_yes"], rtol=1e-12
-    )
 
 
 # Output, whole or not at all
@@ -1247,25 +1224,6 @@ def test_json_is_all_there_is_on_standard_output(here):
     told = json.loads(out)
     decisions = pd.read_csv("d.csv")["decision"]
     assert told == {"rows": 60, "decisions": decisions.value_counts().to_dict(), "output": "d.csv"}
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ([], ["train", "predict", "explain", "demo", "reproduce"]),
-        (["train"], ["Fit the best model", "--target", "--costs", "--reject-cost", "--max-fpr"]),
-        (["predict"], ["Decide on every row", "--output", "--keep"]),
-        (["explain"], ["Say what a model is"]),
-        (["demo"], ["Train on payments in a web shop"]),
-        (["reproduce"], ["tables and figures of the papers"]),
-    ],
-)
-def test_help_says_what_a_command_does(command, words):
-    for flag in ("--help", "-h"):
-        code, out, err = run(*command, flag)
-        assert (code, err) == (0, "")
-        for word in words:
-            assert word in out
 
 
 def test_version_and_unknown_commands(here):

@@ -79,23 +79,6 @@ def test_both_ways_lead_to_the_same_picture(display, data, fitted):
 
 
 @pytest.mark.parametrize("display", DISPLAYS)
-def test_plot_draws_again_where_it_is_told(display, data, fitted):
-    X, y = data
-    first = display.from_estimator(fitted, X, y)
-    assert first.line_.get_label().startswith("LogisticRegression")
-    xy = first.line_.get_xydata()
-    _, ax = plt.subplots()
-    again = first.plot(ax=ax, name="other", color="red", linewidth=3)
-    assert again is first
-    assert again.ax_ is ax
-    assert again.line_.get_color() == "red"
-    assert again.line_.get_linewidth() == 3
-    assert again.line_.get_label().startswith("other")
-    np.testing.assert_array_equal(again.line_.get_xydata(), xy)
-    again.figure_.canvas.draw()
-
-
-@pytest.mark.parametrize("display", DISPLAYS)
 def test_matplotlib_is_asked_for_by_the_name_of_the_extra(display, data, fitted, monkeypatch):
     X, y = data
     drawn = display.from_estimator(fitted, X, y)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -97,18 +96,6 @@ def test_more_parts_than_a_ticket_has_room_for():
     out = np.zeros(1000, dtype=np.int64)
     team.share(count, (out,), (), list(range(1001)))
     np.testing.assert_array_equal(out, 20)
-
-
-def test_callers_of_several_threads_do_not_mix():
-    def caller(k):
-        out, ends = np.zeros(200 + k, dtype=np.int64), [0, 50, 100, 150, 200 + k]
-        for _ in range(20):
-            team.share(count, (out,), (), ends)
-        return out
-
-    with ThreadPoolExecutor(6) as callers:
-        for k, out in enumerate(callers.map(caller, range(30))):
-            np.testing.assert_array_equal(out, np.full(200 + k, 400))
 
 
 def test_jobs_of_python_call_threads_out_of_compiled_loops():

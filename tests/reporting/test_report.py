@@ -577,23 +577,6 @@ def test_features_without_names_and_the_largest_weights(halves):
     assert report(model.sparsify(), X, y).summary["weights"] == []
 
 
-def test_columns_of_a_data_frame_are_told(truncated, halves):
-    X, y = halves[1]
-    assert [c["name"] for c in report(truncated, X, y).summary["columns"]] == NAMES
-    with pytest.warns(UserWarning, match="valid feature names"):
-        assert report(truncated, X.to_numpy(), y).summary["columns"] == []
-
-    class Blind(DummyClassifier):
-        """Takes any table."""
-
-    gaps = pd.DataFrame({"a": [1.0, np.nan, 2.0, 3.0], "b": ["x", "y", "z", "x"]})
-    model = Blind().fit(gaps, [0, 1, 0, 1])
-    (a, b) = report(model, gaps, [0, 1, 0, 1]).summary["columns"]
-    assert a == {"name": "a", "kind": "number", "missing": 0.25}
-    assert (b["name"], b["missing"]) == ("b", 0.0)
-    assert b["kind"] != "number"
-
-
 # The page
 
 
@@ -681,26 +664,6 @@ def test_parts_without_a_record_are_left_out(page):
 )
 def test_small_shares_are_not_rounded_away(share, text):
     assert percent(share) == text
-
-
-@pytest.mark.parametrize(
-    ("told", "shown"),
-    [
-        ("'amount' has costs, and is not learned from (--keep does that).", "learned from."),
-        ("As good (cost 0.1 ± 0.2); --model x takes it, --prefer simple too.", "(cost 0.1 ± 0.2)."),
-        ("Rows repeat: if they are one case, this flatters (--group).", "this flatters."),
-        ("'fee' is called like costs: if known later, --drop; else --costs FN=fee.", "like costs."),
-        ("New rows may differ; --time judges by later rows.", "New rows may differ."),
-        ("'--odd' is constant.", "'--odd' is constant."),
-        ("A dash -- and a column a--b stay.", "A dash -- and a column a--b stay."),
-    ],
-)
-def test_notes_and_findings_have_no_command_line_options(told, shown):
-    html = render(full(notes=[told], findings=[Finding("drift", ("x",), told)]))
-    items = re.findall(r"<li.*?</li>", html, re.DOTALL)
-    assert len(items) == 2
-    for item in items:
-        assert unescape(item).endswith(f"{shown}</li>")
 
 
 def test_promise_gives_its_interval_and_its_rows():

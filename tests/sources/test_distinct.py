@@ -46,28 +46,6 @@ def test_groups_name_a_row_of_their_own():
     np.testing.assert_array_equal(codes[first][number], codes)
 
 
-def test_the_order_of_the_rows_makes_no_difference():
-    X, codes = repeated_rows()
-    weight = np.random.default_rng(1).integers(1, 9, size=300) / 4.0
-    rows = distinct_rows(X, codes, weight)
-    for seed in range(5):
-        order = np.random.default_rng(seed).permutation(300)
-        again = distinct_rows(X[order], codes[order], weight[order])
-        for one, other in zip(again, rows, strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
-def test_repetitions_are_weights():
-    X, codes = repeated_rows(60)
-    times = np.random.default_rng(2).integers(1, 4, size=60)
-    weighted = distinct_rows(X, codes, times.astype(float))
-    repeated = distinct_rows(
-        np.repeat(X, times, axis=0), np.repeat(codes, times), np.ones(sum(times))
-    )
-    for one, other in zip(repeated, weighted, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_zeros_of_either_sign_are_the_same():
     X = np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0], [1.0, -0.0]])
     assert distinct_rows(X, np.zeros(4, dtype=int), np.ones(4)).weight.tolist() == [2.0, 2.0]

@@ -2,11 +2,9 @@
 
 import dataclasses
 import html
-import pickle
 import re
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -180,18 +178,6 @@ def test_probabilities_are_in_the_order_of_sorted_labels():
     assert (model.predict(table, costs={"bad": 9, "good": 1}) == model.classes_[expected]).all()
     assert (model.predict(table, costs={"FN": 9, "FP": 1}) == model.classes_[expected]).all()
     assert (model.predict(table, costs="FN=9") == model.classes_[expected]).all()
-
-
-@pytest.mark.parametrize("through", [pickle, joblib])
-def test_it_is_pickled(through):
-    model = small_model().with_report("<p>page</p>", {"n": 1})
-    if through is pickle:
-        back = pickle.loads(pickle.dumps(model))
-    else:
-        joblib.dump(model, "model.joblib")
-        back = joblib.load("model.joblib")
-    pd.testing.assert_frame_equal(back.decide(small_table()), model.decide(small_table()))
-    assert back.report_html == "<p>page</p>"
 
 
 # Tables of every kind

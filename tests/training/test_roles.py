@@ -9,8 +9,7 @@ pytest.importorskip("skops")
 
 from grayzone.cli import main
 from grayzone.tables.errors import UserError
-from grayzone.tables.schema import Schema
-from grayzone.training.rows import Roles, describe_columns, open_rows
+from grayzone.training.rows import Roles, open_rows
 
 N = 80
 
@@ -96,21 +95,6 @@ def test_rows_without_a_target_or_a_time_are_left_out_and_said():
     assert "2 rows without a group are each one of their own" in said
     assert "0003" not in rows.table["id"].tolist()
     assert len(np.unique(rows.groups)) == len(np.unique(table["shop"].dropna())) + 2
-
-
-def test_columns_are_described_before_training():
-    table = pd.DataFrame(
-        {
-            "age": [31.5, None, 40.0],
-            "city": ["Bonn", "Jena", "Bonn"],
-            "day": pd.to_datetime(["2020-01-02", "2020-01-03", None]),
-        }
-    )
-    assert describe_columns(table, Schema.of(table)) == [
-        ["age", "number", "33%", "31.5, 40"],
-        ["city", "text", "", "'Bonn', 'Jena'"],
-        ["day", "date", "33%", "2020-01-02, 2020-01-03"],
-    ]
 
 
 def test_identifiers_are_carried_to_decisions_as_they_are_written(here):

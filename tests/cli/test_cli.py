@@ -370,19 +370,6 @@ def test_what_there_is_no_work_left_for_is_said(here):
     assert f"{kept} is kept: it is the simplest model within one standard error" in joined
 
 
-def test_the_same_seed_gives_the_same_model_and_another_one_may_not(here):
-    table = make(100)
-    runs = {}
-    for name, seed in (("one", "3"), ("two", "3"), ("three", "4")):
-        metrics = train(table, "--seed", seed, out=name)
-        assert metrics["about"]["seed"] == int(seed)
-        decided = predict(table, model=name, output=f"{name}.csv")
-        runs[name] = metrics["mean_cost"], metrics["confusion"], decided
-    assert runs["one"][:2] == runs["two"][:2]
-    pd.testing.assert_frame_equal(runs["one"][2], runs["two"][2], check_exact=True)
-    assert runs["one"][1] != runs["three"][1]  # other folds
-
-
 # Kinds of tables
 
 

@@ -891,6 +891,25 @@ def test_probabilities_of_clusters_are_those_of_their_densities():
     assert_calibrated(y, proba)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 7])
+def test_drawn_centres_lie_around_a_circle(n_classes):
+    # the mean of a class in one draw: centres vary by 1/10, points by 1/5 around them
+    means = []
+    for seed in range(60):
+        X, y, _ = make_mixture(200 * n_classes, n_classes=n_classes, random_state=seed)
+        means.append([X[y == k].mean(axis=0) for k in range(n_classes)])
+    found = np.mean(means, axis=0)
+    variance = 1 / 10 + (1 + 1 / 5) / 150  # of the centres drawn, and of points among them
+    error = np.sqrt(variance / 60)
+    np.testing.assert_allclose(found[0], [1.0, 0.0], rtol=0, atol=4.5 * error)
+    if n_classes <= 4:
+        np.testing.assert_allclose(found[1], [0.0, 1.0], rtol=0, atol=4.5 * error)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=0, atol=4.5 * error)
+    apart = np.linalg.norm(found[:, None] - found, axis=2)[~np.eye(n_classes, dtype=bool)]
+    least = 2 * np.sin(np.pi / max(n_classes, 4))
+    assert apart.min() > least - 4.5 * np.sqrt(2) * error
+
+
 def test_twonorm_is_right_as_often_as_breimans():
     X, y = make_twonorm(60_000, n_noise=2, random_state=5)
     assert X.shape == (60_000, 22)

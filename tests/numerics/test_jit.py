@@ -185,6 +185,16 @@ def test_from_any_start(seed, fit_intercept):
         assert block.y @ (block.w * block.a) == pytest.approx(block.y0, abs=1e-12)
 
 
+def test_stops_at_the_violation_asked_for():
+    for eps in (1.0, 0.1, 1e-3, 1e-6):
+        block = make_block(n=80, C=10.0)
+        pairs, _ = block.descend(_jit.descend_pairs, eps=eps)
+        assert block.violation() <= eps * (1.0 + 1e-9)
+        assert pairs > 0
+        again, _ = block.descend(_jit.descend_pairs, eps=eps * (1.0 + 1e-9))
+        assert again == 0
+
+
 @kinds(_jit.descend_pairs)
 def test_limit_of_pairs(run):
     block = make_block(n=80, C=10.0)
@@ -192,6 +202,16 @@ def test_limit_of_pairs(run):
     assert block.violation() > 1e-3
     # no more than two rows a pair
     assert np.count_nonzero(block.a) <= 14
+
+
+def test_every_pair_goes_up_in_the_dual():
+    block = make_block(n=60, C=10.0, weights=0.5)
+    problem, values = block.problem(), []
+    for _ in range(60):
+        block.descend(_jit.descend_pairs, max_iter=1)
+        values.append(dual_value(problem, block.a))
+    assert np.all(np.diff(values) >= -1e-12 * np.abs(values[-1]))
+    assert values[-1] > values[0]
 
 
 @kinds(_jit.descend_pairs)

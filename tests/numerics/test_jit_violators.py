@@ -74,3 +74,23 @@ def test_violators(n, half, seed, parts, monkeypatch):
     assert chosen.size >= fewer
     monkeypatch.setattr(jit_violators, "_parts", lambda n_rows: [0, n_rows])
     np.testing.assert_array_equal(chosen, violators(pull, a, y, top, bottom, half))
+
+
+def test_violators_take_all_where_there_are_few():
+    pull, a, y = random_rows(50, 5)
+    up, low = naive_sides(a, y)
+    top, bottom = pull[up].max(), pull[low].min()
+    chosen = violators(pull, a, y, top, bottom, 50)
+    np.testing.assert_array_equal(
+        chosen, np.flatnonzero((up & (pull > bottom)) | (low & (pull < top)))
+    )
+
+
+def test_violators_of_equal_pulls():
+    # one bin holds them all: as many of them as there is room for
+    n = 100
+    y = np.repeat([1.0, -1.0], 50)
+    pull = y.copy()
+    chosen = violators(pull, np.zeros(n), y, 1.0, -1.0, 10)
+    assert chosen.size == 20
+    assert np.count_nonzero(y[chosen] > 0) == 10

@@ -110,7 +110,7 @@ LimitBy = Annotated[
     str | None, typer.Option(help="Column in each of whose segments the limit is kept.")
 ]
 Out = Annotated[Path, typer.Option(help="Folder for model, metrics and report.")]
-Overwrite = Annotated[bool, typer.Option(help="Replace an earlier model.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier model.")]
 SavedModel = Annotated[Path, typer.Argument(help="model.skops, or the folder that has it.")]
 AnyModel = Annotated[
     Path, typer.Argument(help="model.skops, the folder that has it, or an exported .onnx file.")
@@ -149,7 +149,7 @@ QueriedTable = Annotated[str, typer.Option(help="Name of the table in the query.
 Points = Annotated[
     float | None, typer.Option(help="Points that double the odds; else points are log-odds.")
 ]
-OverwriteFile = Annotated[bool, typer.Option(help="Replace an earlier file.")]
+OverwriteFile = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier file.")]
 DemoOut = Annotated[Path, typer.Option(help="Folder for table, model and report.")]
 Only = Annotated[str | None, typer.Option(help="Names, separated by commas.")]
 Quick = Annotated[bool, typer.Option(help="Small versions: does everything run?")]

@@ -226,7 +226,8 @@ def _no_worse(trial: Trial) -> None:
     model, case = trial.model, trial.case
     ramp = case["parameters"].get("loss") == "ramp"
     reference = case["parameters"].get("parametrization") == "reference"
-    fitted = hasattr(model, "intercept_")
+    # a kernel's values may be missing; of one class with weight there is nothing to fit
+    fitted = hasattr(model, "intercept_") and hasattr(model, "zone_")
     other = ramp or reference or trial.costs is not None  # another criterion
     if case["estimator"] not in _ZONED or other or not (trial.converged and fitted):
         return

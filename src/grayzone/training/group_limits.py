@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from grayzone.decision.confidence import TooFewRowsError
-from grayzone.tables.errors import UserError
+from grayzone.tables.errors import UserError, option
 from grayzone.tables.schema import Schema
 from grayzone.training.comparison import Fitted, Task
 from grayzone.training.request import Request, check_stakes
@@ -34,7 +34,7 @@ def parts_to_limit(request: Request, task: Task, columns: Table) -> dict[str, Ar
     by = columns[[request.limit_by]]
     schema = Schema.of(by)
     if not schema.columns:
-        raise UserError(f"{request.option('limit_by')}: {request.limit_by!r} is empty.")
+        raise UserError(f"{option('limit_by')}: {request.limit_by!r} is empty.")
     kind, values = schema.columns[0].kind, schema.apply(by)[request.limit_by]
     parts = parts_of(values, kind)
     labels = np.array(task.stakes.classes)[task.codes]
@@ -42,7 +42,7 @@ def parts_to_limit(request: Request, task: Task, columns: Table) -> dict[str, Ar
         try:
             check_stakes(task.stakes, labels[rows])
         except UserError as error:
-            asked = request.option("limit_by", str(request.limit_by))
+            asked = option("limit_by", str(request.limit_by))
             raise UserError(
                 f"{asked}: where it is {value!r}, there are too few: {error}"
             ) from error

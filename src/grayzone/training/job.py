@@ -17,7 +17,7 @@ from grayzone.numerics.pitfalls import Pitfall
 from grayzone.reporting.page import render
 from grayzone.reporting.parts import Compared, Finding
 from grayzone.reporting.summary import summarise
-from grayzone.tables.errors import UserError, not_among, shortened
+from grayzone.tables.errors import UserError, not_among, option, shortened
 from grayzone.tables.output import whole_folder
 from grayzone.tables.packed import packing
 from grayzone.tables.reading import fingerprint, fingerprint_of
@@ -177,7 +177,7 @@ def _segments(request: Request, rows: Rows) -> Any:
     """Columns whose segments were asked for, learned from or not."""
     unknown = [name for name in request.told_of if name not in rows.table]
     if unknown:
-        asked = request.option("segment" if set(unknown) & set(request.segment) else "limit_by")
+        asked = option("segment" if set(unknown) & set(request.segment) else "limit_by")
         raise UserError(f"{asked}: {not_among(unknown, list(rows.table))}")
     return rows.table[request.told_of] if request.told_of else None
 
@@ -197,11 +197,11 @@ def _task(request: Request, rows: Rows) -> tuple[Task, list[str]]:
     stakes = told.known_before(request.cost_known_after, rows.table, codes)
     notes = []
     if why and request.positive is None:
-        another = request.option("positive")
+        another = option("positive")
         notes.append(f"The positive class is {classes[1]!r} ({why}; {another} chooses another).")
     if stakes.never_undecided:
         notes.append(
-            f"{request.option('reject_cost')} {stakes.reject_cost:g} is never worth paying: some "
+            f"{option('reject_cost')} {stakes.reject_cost:g} is never worth paying: some "
             "decision is always expected to cost no more, and no row will be left undecided. "
             f"{Pitfall.NEVER_UNDECIDED}"
         )
@@ -288,7 +288,7 @@ def _features(request: Request, rows: Rows, stakes: Stakes, notes: list[str]) ->
     if learned:
         notes.append(
             f"Models decide by the costs in {shortened(learned)}, and learn from them, too "
-            f"({request.option('cost_known_after')} if they are known only after the decision)."
+            f"({option('cost_known_after')} if they are known only after the decision)."
         )
     left = [name for name in priced if name not in learned]
     beside = Schema.of(rows.table[left], rows.numerals).columns
@@ -327,7 +327,7 @@ def _stopped(request: Request, found: Comparison, explained: Explanations) -> li
     if not left:
         return []
     return [
-        f"{request.option('stop_after', request.stop_after)} left no time for "
+        f"{option('stop_after', request.stop_after)} left no time for "
         f"{', '.join(left)}; with more time, or on a machine with less to do, the same seed may "
         "give another model."
     ]
@@ -338,7 +338,7 @@ def _simpler(request: Request, c: Compared) -> str:
     return (
         f"{c.name}, which is simpler, is as good as the ensemble within one standard error "
         f"({c.measure} {c.difference:+.2g} ± {c.difference_error:.2g}); "
-        f"{request.option('model', c.name)} takes it, {request.option('prefer', SIMPLE)} takes the "
+        f"{option('model', c.name)} takes it, {option('prefer', SIMPLE)} takes the "
         "simplest that is as good."
     )
 

@@ -73,8 +73,6 @@ class Request:
         asked = {name: getattr(self, name) for name in LIMITS}
         return {name: value for name, value in asked.items() if value is not None}
 
-    option = staticmethod(option)
-
     @property
     def seconds(self) -> float:
         """Seconds of work: no more than there are seconds of the day."""
@@ -134,7 +132,7 @@ class Request:
         return list(dict.fromkeys([*self.segment, *([self.limit_by] if self.limit_by else [])]))
 
     def _check_limits(self) -> None:
-        by = self.option("limit_by")
+        by = option("limit_by")
         if self.limit_by is not None and not self.limits.keys() & {"max_fpr", "min_recall"}:
             raise UserError(f"{by} is for a limit on the false positive rate or on the recall.")
         named = {option(name): value for name, value in self.limits.items()}

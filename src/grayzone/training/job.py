@@ -154,7 +154,7 @@ def _made(request: Request, deadline: Deadline, tell: Tell, show: Show) -> Train
     limit = limit_of(task, kept.fitted)
     verdict = with_caution(verdict_of(task, kept.fitted, promise, limit), findings)
     if kept.simpler is not None and verdict.deploy:
-        kept.notes.append(_simpler(request, kept.simpler))
+        kept.notes.append(_simpler(kept.simpler))
     if request.best_possible is not None:
         kept.notes.insert(0, close_to_best(promise, request.best_possible))
     model = DecisionModel(
@@ -333,7 +333,7 @@ def _stopped(request: Request, found: Comparison, explained: Explanations) -> li
     ]
 
 
-def _simpler(request: Request, c: Compared) -> str:
+def _simpler(c: Compared) -> str:
     """Say that a simpler model would do as well."""
     return (
         f"{c.name}, which is simpler, is as good as the ensemble within one standard error "
